@@ -113,9 +113,12 @@ TEST_CASE("utilisation is on the chip's clock: programs take the chip's time, ga
   now.cores[0].busy_ns = 400'000'000;  // of the second
   now.programs[0].per_core[0] = {20, 400'001'000};
   ProgramTimes times(folder.path, "test");
+  CHECK(awaits_times(make_sample({before}, {now}, 1.0, 2'000'000'000, times)));
+  CHECK(!awaits_times(make_sample({now}, {now}, 1.0, 2'000'000'000, times)));  // it did not run in the period
   REQUIRE(times.store("aa", "trn1.2xlarge", {.ns = 10e6, .busy_ns = {5e6, 0, 0, 0, 0, 2e6}, .flops = 1e9}));
   const Sample sample = make_sample({before}, {now}, 1.0, 2'000'000'000, times);
   REQUIRE(sample.processes.size() == 1);
+  CHECK(!awaits_times(sample));
   const Spent& spent = sample.processes[0].cores[0].period;
   CHECK(spent.chip_ns == doctest::Approx(100e6));  // ten runs
   CHECK(spent.gap_ns == doctest::Approx(600e6));   // what the host did not compute

@@ -196,6 +196,13 @@ void add_cost(ProcessSample& out) {
 
 }  // namespace
 
+bool awaits_times(const Sample& sample) {
+  for (const ProcessSample& process : sample.processes)
+    for (const ProcessSample::Model& m : process.models)
+      if (process.machine && m.period_runs > 0 && m.ns <= 0 && m.why_not.empty()) return true;
+  return false;
+}
+
 double Spent::utilisation() const { return clock_ns() > 0 ? std::min(1.0, (chip_ns + untimed_ns) / clock_ns()) : 0; }
 double Spent::share(size_t unit) const { return clock_ns() > 0 ? std::min(1.0, busy_ns[unit] / clock_ns()) : 0; }
 double Spent::flops_per_s() const { return clock_ns() > 0 ? flops / clock_ns() * 1e9 : 0; }

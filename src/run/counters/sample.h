@@ -78,4 +78,8 @@ struct Sample {
 Sample make_sample(const std::vector<ProcessCounters>& before, const std::vector<ProcessCounters>& now, double period_s,
                    int64_t now_ns, ProgramTimes& times);
 
+// Has a program that ran in the period on a built-in instance neither a time nor a reason for having none? Its process
+// may not have written it out yet.
+bool awaits_times(const Sample& sample);
+
 }  // namespace trine::run
