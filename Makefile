@@ -177,8 +177,8 @@ comma := ,
 TSAN_TESTS = test_base test_host test_run test_api test_serve
 
 fuzz: build/.apt
-	@$(call clang) -B build-fuzz -DTRINE_FUZZ=ON >/dev/null
-	@cmake --build build-fuzz -j $(JOBS)
+	@$(call clang) -B build-fuzz -DTRINE_FUZZ=ON -DCMAKE_CXX_FLAGS_RELWITHDEBINFO="-O1 -gline-tables-only" >/dev/null
+	@cmake --build build-fuzz -j $(JOBS) --target fuzz_targets
 	@tests/fuzz/run.sh build-fuzz "$(FUZZ_TARGET)" $(or $(FUZZ_SECONDS),60)
 
 # C++ tests, corpus replay and the text tests of the command, under ASan and UBSan.

@@ -174,7 +174,7 @@ class Reader {
     ++at_;
     const size_t given = all ? each : size;
     if (given > (in_.size() - at_) / 2) return wrong(cat(given * 2, " hex digits"));
-    if (size > (size_t{1} << 40)) return wrong("a constant below 1 TiB");
+    if (size > (size_t{1} << 30) && size > given) return wrong("a constant of equal elements up to 1 GiB");
     Tensor out = Tensor::make(t.dtype, t.dims);
     auto* p = out.data.get();
     for (size_t i = 0; i < given && i < size; ++i) {

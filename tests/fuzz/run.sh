@@ -15,7 +15,7 @@ for source in tests/fuzz/*.cpp; do
   "$build/fuzz_$stem" -max_total_time="$seconds" -timeout=20 -rss_limit_mb=2048 -max_len=65536 -print_final_stats=1 \
     -artifact_prefix="$kept/" "$grown" "$kept" >"$log" 2>&1 || { status=1 && tail -n 60 "$log"; }
   # Edges alone decide what is worth keeping: counting hits as well would keep ten times the files.
-  "$build/fuzz_$stem" -set_cover_merge=1 -use_counters=0 "$kept" "$grown" >>"$log" 2>&1 || status=1
+  "$build/fuzz_$stem" -set_cover_merge=1 -use_counters=0 -artifact_prefix="$kept/" "$kept" "$grown" >>"$log" 2>&1 || status=1
   grep -E 'number_of_executed_units|average_exec' "$log" || true
   echo "corpus: $(find "$kept" -type f | wc -l) inputs"
 done

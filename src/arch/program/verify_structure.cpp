@@ -90,15 +90,17 @@ void Structure::check_pools() {
   for (const Pattern& a : p_.patterns) {
     if (!member(a.dtype, Dtype::f4e2m1fn_x4) || a.rank > kFreeDimsMax || !a.partitions)
       return bad("an access pattern has an unknown dtype, more than 4 free dims or no partitions");
-    double elements = a.partitions;
+    double elements = a.partitions, reach = std::abs(static_cast<double>(a.partition_stride)) * a.partitions;
     for (size_t d = 0; d < kFreeDimsMax; ++d) {
       elements *= a.dims[d].count;
+      reach += std::abs(static_cast<double>(a.dims[d].stride)) * a.dims[d].count;
       if (d >= a.rank && a.dims[d] != Dim{}) return bad("an access pattern has something in a dim it does not use");
       if (!a.dims[d].count || !within(a.dims[d].stride, kOffsetMax))
         return bad("an access pattern has a dim of count 0 or a stride outside ±2^46");
     }
     if (elements > static_cast<double>(kElementsMax)) return bad("an access pattern walks more than 2^40 elements");
     if (!within(a.partition_stride, kOffsetMax)) return bad("an access pattern has a row stride outside ±2^46");
+    if (reach >= kReachMax) return bad("an access pattern reaches past 2^58 elements");  // one that no operand has too
   }
   for (const Wait& w : p_.waits)
     if (!member(w.op, WaitOp::eq) || w.steps >= p_.steps.size() || !within(w.value, kValueMax))

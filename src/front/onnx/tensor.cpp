@@ -51,6 +51,11 @@ Result<void> from_raw(std::string_view raw, const TensorView& to) {
 // A list of 32- or 64-bit numbers: each the bits of an element, or a byte of those that fill bytes together.
 Result<void> from_numbers(const std::vector<uint64_t>& numbers, const TensorView& to) {
   const int bits = bits_of(to.dtype);
+  const bool in_other_lists =
+      to.dtype == Dtype::f32 || to.dtype == Dtype::f64 || to.dtype == Dtype::c64 || to.dtype == Dtype::c128;
+  if (!numbers.empty() && in_other_lists)
+    return fail(Code::invalid,
+                cat("whole numbers for ", shape_text(to.dtype, to.dims), ", expected float_data or double_data"));
   if (8 % bits != 0 && bits < 8) {
     if (int64_t(numbers.size()) != to.elements())
       return fail(Code::invalid, cat("found ", numbers.size(), " numbers for ", shape_text(to.dtype, to.dims)));

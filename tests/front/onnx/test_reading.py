@@ -66,6 +66,14 @@ def test_external_data(trine, tmp_path):
         assert said in run(trine, path, "--print").stderr
 
 
+@pytest.mark.parametrize("dtype", ["FLOAT", "DOUBLE", "COMPLEX64", "COMPLEX128"])
+def test_a_weight_whose_numbers_are_in_another_list(trine, written, dtype):
+    model = parse("g (float[1] x) => (float[] y) <float[1] w = {1}> { y = Add (x, w) }")
+    weight = onnx.TensorProto(name="w", dims=[1], data_type=getattr(onnx.TensorProto, dtype), int64_data=[1])
+    model.graph.initializer[0].CopyFrom(weight)
+    assert "expected float_data or double_data" in run(trine, written(model), "--print").stderr
+
+
 def looped(inputs, trips=None, go_on=None, doubles=3):
     """x doubled by a Loop with these inputs, whose body ends it after `doubles` steps; inputs may be left out."""
     h = onnx.helper
