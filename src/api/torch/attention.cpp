@@ -10,13 +10,10 @@
 
 #include <algorithm>
 
-#include <torch/csrc/utils/pybind.h>
-
 #include "api/torch/aten.h"
 
+#include "api/torch/ask_python.h"
 #include "api/torch/call.h"
-
-namespace py = pybind11;
 
 namespace trine::api::neuron {
 
@@ -32,8 +29,7 @@ bool are_plain(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, do
 // A tensor that torch spreads over ranks, or another that Python dispatches, except those of tracing.
 bool is_subclass(const at::Tensor& t) {
   if (!t.unsafeGetTensorImpl()->is_python_dispatch()) return false;
-  const py::gil_scoped_acquire locked;
-  const auto name = py::type::of(py::cast(t)).attr("__name__").cast<std::string>();
+  const std::string name = class_of(t);
   return name != "FakeTensor" && name != "FunctionalTensor";
 }
 

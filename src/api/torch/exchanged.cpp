@@ -9,6 +9,7 @@
 #include <mutex>
 #include <tuple>
 
+#include "api/torch/ask_python.h"
 #include "base/format/json.h"
 #include "base/text.h"
 #include "run/profile/ran.h"
@@ -41,11 +42,10 @@ int64_t bytes_of(const c10::IValue& value) {
 
 // Numbers in the job of a group's members, as JSON; null where it is of the host's.
 Json members_of(const std::string& group) {
-  const pybind11::gil_scoped_acquire locked;
-  const auto found = pybind11::module_::import("trine.timing").attr("_ranks_of")(group);
-  if (found.is_none()) return Json();
+  const auto ranks = ranks_of(group);
+  if (!ranks) return Json();
   Json out = Json::array();
-  for (const auto& rank : found) out.push(rank.cast<int64_t>());
+  for (const int64_t rank : *ranks) out.push(rank);
   return out;
 }
 

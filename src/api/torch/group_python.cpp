@@ -1,5 +1,4 @@
 // The process group as Python makes it, the user's line that runs, and collectives on `xla` by the kernels of `neuron`.
-#include <torch/csrc/jit/python/pybind_utils.h>
 #include <torch/csrc/utils/pybind.h>
 
 #include "api/torch/backend.h"

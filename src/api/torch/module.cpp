@@ -2,7 +2,6 @@
 #include <torch/csrc/Dtype.h>
 #include <torch/csrc/DynamicTypes.h>
 #include <torch/csrc/Event.h>
-#include <torch/csrc/jit/python/pybind_utils.h>
 #include <torch/csrc/utils/pybind.h>
 
 #include "api/torch/aten.h"
@@ -21,6 +20,10 @@
 #include "run/profile/ran.h"
 
 namespace py = pybind11;
+
+namespace torch::jit {
+py::object toPyObject(c10::IValue value);  // its header is most of torch's: ten seconds for one function
+}
 
 namespace trine::api::neuron {
 
