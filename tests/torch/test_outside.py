@@ -141,6 +141,22 @@ def test_devices_that_differ_are_named(device):
         on @ torch.ones(2, 2, device=f"{device}:1")
 
 
+def test_an_operand_is_brought_as_torch_xla_does():
+    """Of the operators of two tensors alone; what they are written into stays where it is."""
+    on, off = torch.full((2, 3), 6.0, device="xla"), torch.arange(1.0, 4)
+    for call in (torch.add, torch.sub, torch.mul, torch.div, torch.fmod, torch.pow):
+        assert call(on, off).device == on.device
+        assert torch.equal(call(on, off).cpu(), call(on.cpu(), off)) and torch.equal(call(off, on).cpu(), call(off, on.cpu()))
+    weight = torch.nn.Parameter(on.clone())
+    (weight * off).sum().backward()
+    assert weight.grad.device == on.device and torch.equal(weight.grad.cpu(), off.expand(2, 3))
+    assert torch.equal(on.mul_(off).cpu(), 6 * off.expand(2, 3))
+    with pytest.raises(RuntimeError, match="found a tensor on cpu of shape"):
+        off.expand(2, 3).clone().mul_(on)
+    with pytest.raises(RuntimeError, match="neuron:0 and cpu"):
+        torch.ones(2, 3, device="neuron") * off
+
+
 ELSEWHERE = """
 import sys, torch
 for n in (3, 4):

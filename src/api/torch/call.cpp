@@ -151,11 +151,26 @@ size_t cache_size() {
   return cache().entries.size();
 }
 
+// Operators of two tensors that torch_xla takes either of to the device by itself; none in place on the CPU's.
+bool brings_operands(const Call& call) {
+  static const std::unordered_set<std::string_view> names = {"add",  "bitwise_and", "bitwise_or", "bitwise_xor",
+                                                             "div",  "fmod",        "mul",        "pow",
+                                                             "rsub", "sub",         "__lshift__", "__rshift__"};
+  std::string_view name = call.op.schema().name();
+  if (!name.starts_with("aten::") || call.op.schema().overload_name().ends_with("out")) return false;
+  name.remove_prefix(6);
+  const bool in_place = name.ends_with('_') && !name.ends_with("__");
+  if (in_place) name.remove_suffix(1);
+  return call.device().type() == c10::DeviceType::XLA && names.contains(name) &&
+         !(in_place && call.tensors[0].is_cpu());
+}
+
 // As other accelerators: a tensor with dims must be on the device, indices on the CPU and copies excepted.
 void check_devices(const Call& call) {
   const c10::Device device = call.device();
   for (const at::Tensor& t : call.tensors) {
     if (t.device() == device || (t.is_cpu() && t.dim() == 0)) continue;
+    if (t.is_cpu() && brings_operands(call)) continue;
     const std::string& name = call.op.schema().name();
     if ((t.is_cpu() && name.find("index") != std::string::npos) || name.find("copy") != std::string::npos) continue;
     TORCH_CHECK(false, name, ": found a tensor on ", t.device(), " of shape ", t.sizes(), " among tensors on ", device,
