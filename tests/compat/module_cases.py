@@ -172,6 +172,25 @@ def case_experts(_):
         same(moe.router.linear_router.weight.grad, alone.router.linear_router.weight.grad, 1e-4)
 
 
+def case_experts_of_the_meta_device(_):
+    from neuronx_distributed.parallel_layers.layers import ColumnParallelLinear, RowParallelLinear
+    from neuronx_distributed.utils.model_utils import init_on_device, reinit_model
+
+    with init_on_device("meta"):
+        made = experts(None)
+    seeds = iter((5, None))
+
+    def init(module, device):
+        if isinstance(module, (ColumnParallelLinear, RowParallelLinear)):
+            if (seed := next(seeds)) is not None:
+                torch.manual_seed(seed)
+            module.init_weight_cpu()
+
+    reinit_model(made.expert_mlps, torch.device("cpu"), init)
+    for p, q in zip(made.expert_mlps.parameters(), experts(None).expert_mlps.parameters()):
+        same(p, q)
+
+
 def case_experts_over_ranks(_):
     parallel_state.initialize_model_parallel(expert_model_parallel_size=2, tensor_model_parallel_size=2)
     config = nxd.neuronx_distributed_config(tensor_parallel_size=2, expert_parallel_size=2, optimizer_config={"zero_one_enabled": True, "max_grad_norm": 0.1})

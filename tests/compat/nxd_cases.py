@@ -252,6 +252,51 @@ def case_trainer(_):
         compared(model.module, whole, tolerance=1e-4)
 
 
+class Tied(nn.Module):
+    """An embedding that is the head too, grouped heads, and a buffer: what AWS's LLaMA example makes on the meta device."""
+
+    def __init__(self):
+        super().__init__()
+        self.embed = layers.ParallelEmbedding(10, 8)
+        self.qkv = GQAQKVColumnParallelLinear(8, [8, 2], gather_output=False, bias=False, kv_size_multiplier=2)
+        self.norm = nn.LayerNorm(8)
+        self.head = layers.ColumnParallelLinear(8, 10, bias=False, gather_output=False)
+        self.head.weight = self.embed.weight
+        self.register_buffer("positions", tensor=torch.arange(4.0))
+
+
+def case_a_model_of_the_meta_device(_):
+    seen = []
+
+    def init(module, device):
+        seen.append(type(module))
+        if isinstance(module, layers.ParallelEmbedding):
+            torch.manual_seed(5)
+        if isinstance(module, (layers.ParallelEmbedding, layers.ColumnParallelLinear)):
+            module.init_weight_cpu()
+        elif isinstance(module, GQAQKVColumnParallelLinear):
+            module.initialize_weight_biases()
+        elif isinstance(module, nn.LayerNorm):
+            module.reset_parameters()
+        elif isinstance(module, Tied):
+            module.positions = torch.arange(4.0)
+
+    config = nxd.neuronx_distributed_config(tensor_parallel_size=2, model_init_config={"meta_device_init": True, "param_init_fn": init})
+    model = nxd.initialize_parallel_model(config, Tied, True).module
+    assert Tied in seen and model.head.weight is model.embed.weight
+    assert all(p.device.type != "meta" and p.abs().sum() > 0 for n, p in model.named_parameters() if n != "norm.bias")
+    same(model.norm.weight, torch.ones(8)), same(model.positions, torch.arange(4.0))
+    torch.manual_seed(5)
+    same(model.embed.weight, cut(nn.Embedding(10, 8).weight, 0))
+    config["model_init_config"]["param_init_fn"] = lambda module, device: None
+    try:
+        nxd.initialize_parallel_model(config, Tied, True)
+    except ValueError as error:
+        assert "found buffer 'positions'" in str(error)
+    else:
+        raise AssertionError("a buffer without values was moved")
+
+
 def case_checkpoint(folder):
     config = nxd.neuronx_distributed_config(tensor_parallel_size=2, optimizer_config={"zero_one_enabled": True},
                                             mixed_precision_config={"use_master_weights_in_ckpt": True})  # fmt: skip
@@ -270,6 +315,22 @@ def case_checkpoint(folder):
         want, theirs = trained(config, 2, torch.optim.AdamW)
         for p, q in zip(again.parameters(), want.parameters()):
             same(p, q.cpu())
+
+
+def case_an_optimizers_part_in_a_file_of_its_own(folder):
+    config = nxd.neuronx_distributed_config(tensor_parallel_size=2, optimizer_config={"zero_one_enabled": True})
+    model, optimizer = trained(config, 1, torch.optim.AdamW)
+    weights = {name: p.detach().cpu().clone() for name, p in model.named_parameters()}
+    optimizer.save_sharded_state_dict(str(folder / "parts"))
+    assert len(list((folder / "parts").glob("optim.dp_rank_0[01].tp_rank_0[01]"))) == 4
+    again, other = trained(config, 2, torch.optim.AdamW)
+    with torch.no_grad():
+        for name, p in again.named_parameters():
+            p.copy_(weights[name])
+    other.load_sharded_state_dict(str(folder / "parts"))
+    step(again, other), step(model, optimizer)
+    for p, q in zip(again.parameters(), model.parameters()):
+        same(p, q.cpu())
 
 
 def case_ring_attention(_):

@@ -116,6 +116,14 @@ def case_pipeline_is_trained_and_saved(folder):
     compared(again.module, whole, tolerance=1e-4)
 
 
+def case_which_output_is_the_loss(_):
+    from neuronx_distributed.pipeline.partition import loss_in
+
+    loss, logits = torch.ones(()), torch.zeros(3)
+    assert loss_in((logits, loss), (False, True)) is loss and loss_in({"logits": logits, "loss": loss}, {"loss": True}) is loss
+    assert loss_in({"aux": None, "loss": loss, "logits": logits}, (True, False)) is loss
+
+
 def case_layers_as_a_list(_):
     torch.manual_seed(1)
     layers = [nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 3)]

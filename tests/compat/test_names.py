@@ -65,15 +65,80 @@ neuronx_distributed.utils.model_utils move_model_to_device
 neuronx_distributed.utils.utils hardware
 neuronx_distributed.utils.logger get_logger
 """
+NXD = """
+libneuronxla neuron_xla_compile neuron_xla_wlo_compile
+neuronxcc.nki.compiler.backends.neuron.dimensions VNC
+neuronxcc.nki.kernels flash_fwd flash_attn_bwd
+neuronxcc.nki.kernels.attention FlashConfig
+neuronxcc.nki._pre_prod_kernels.collectives CollectivesConfig
+neuronxcc.nki._pre_prod_kernels.ring_attention ring_attention_fwd ring_attention_bwd
+neuronxcc.nki._private_kernels.collectives CollectivesConfig
+torch_neuronx BucketModelConfig contexts
+torch_neuronx.experimental.profiler.v2_x.custom_op_name hlo_debug
+torch_neuronx.proto.metaneff_pb2 MetaNeff MetaTensor
+torch_neuronx.pyhlo.hlo_pb2 HloComputationProto HloInputOutputAliasProto HloInstructionProto HloModuleProto Kind
+torch_neuronx.pyhlo.xla_data_pb2
+torch_neuronx.utils.utils SUPPORTED_TYPES get_platform_target
+torch_neuronx.xla_impl.base xla_call
+torch_neuronx.xla_impl.bucket_trace create_bucket_model
+torch_neuronx.xla_impl.ops Argmax Softmax TopK nki_jit
+torch_neuronx.xla_impl.structure Flattener Packer
+torch_neuronx.xla_impl.torchscript replace_weights
+torch_neuronx.xla_impl.trace HloArtifacts NeffArtifacts XLA_DTYPE_TO_METANEFF_DTYPE create_neuron_model generate_hlo generate_neff
+  get_hlo_computation_by_id get_hlo_root_instruction get_torch_dtype hlo_entry_computation setup_compiler_dirs
+"""
 
 
-def test_what_published_scripts_import_is_there():
+@pytest.mark.parametrize("names", [SCRIPTS, NXD], ids=["published scripts", "neuronx_distributed"])
+def test_what_is_imported_is_there(names):
     lacking = []
-    for line in SCRIPTS.replace("\n  ", " ").strip().splitlines():
+    for line in names.replace("\n  ", " ").strip().splitlines():
         module, *names = line.split()
         found = importlib.import_module(module)
         lacking += [f"{module}.{n}" for n in names if not hasattr(found, n)]
     assert not lacking
+
+
+def test_a_name_alone_says_so():
+    import torch_neuronx  # noqa: F401 makes the classes known
+    from torch_neuronx.pyhlo import hlo_pb2
+
+    assert torch.classes.neuron.SPMDModel and torch.classes.neuron.LayoutTransformation
+    with pytest.raises(NotImplementedError, match=r"torch_neuronx.pyhlo.hlo_pb2.HloModuleProto: found a call, .* trace with torch_neuronx.trace"):
+        hlo_pb2.HloModuleProto()
+    with pytest.raises(NotImplementedError, match="contexts.disable_nrt_load"):
+        torch_neuronx.contexts.disable_nrt_load()
+
+
+@pytest.mark.parametrize("causal, heads", [(True, 4), (False, 2)])
+def test_attention_kernels(causal, heads):
+    """As neuronx_distributed calls them: forward with a grid, then its own backward."""
+    from neuronxcc.nki.kernels import flash_attn_bwd, flash_fwd
+    from neuronxcc.nki.kernels.attention import FlashConfig
+
+    torch.manual_seed(0)
+    q, k, v = (torch.randn(2, h, 256, 8, requires_grad=True) for h in (4, heads, heads))
+    swapped = [t.detach().transpose(2, 3) for t in (q, k, v)]
+    out, lse = flash_fwd[2, 4](*swapped, None, use_causal_mask=causal, mixed_precision=True, dropout_p=0.0, softmax_scale=None,
+                               config=FlashConfig(should_transpose_v=True))  # fmt: skip
+    want = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=causal, enable_gqa=True)
+    assert lse.shape == (2, 4, 128, 2)
+    torch.testing.assert_close(out, want.detach(), rtol=1e-5, atol=1e-5)
+    gradient = torch.randn_like(want)
+    found = flash_attn_bwd[2, 4](*swapped, out.transpose(2, 3), gradient.transpose(2, 3), lse, None, use_causal_mask=causal)
+    for f, w in zip(found, torch.autograd.grad(want, (q, k, v), gradient)):
+        torch.testing.assert_close(f.transpose(2, 3), w, rtol=1e-4, atol=1e-5)
+    with pytest.raises(NotImplementedError, match="flash_fwd: found dropout_p=0.1, expected 0"):
+        flash_fwd(*swapped, dropout_p=0.1)
+    with pytest.raises(ValueError, match="found a sequence of 100, expected a multiple of 128"):
+        flash_fwd(*(t[..., :100] for t in swapped))
+
+
+def test_a_ring_sends_around():
+    from neuronxcc.nki._private_kernels.collectives import CollectivesConfig
+
+    pairs = CollectivesConfig(replica_groups=[[0, 2, 4], [1, 3, 5]]).rank_src_tgt_pairs
+    assert pairs[2] == [(0, 2), (2, 4), (4, 0)] and pairs[5] == [(1, 3), (3, 5), (5, 1)]
 
 
 def test_a_loader_runs_steps_every_so_many_batches():
@@ -111,6 +176,7 @@ def test_tensors_are_files_of_their_own(tmp_path):
     w = torch.arange(3.0, device="xla") * 2
     xser.save({"model": {"w": w, "again": w}, "step": 3}, tmp_path / "m.pt")
     assert len(list((tmp_path / "m.pt.tensors").iterdir())) == 1
+    assert Path(xser._get_tensor_file(xser._get_tensors_folder(tmp_path / "m.pt"), 0)).is_file()
     found = xser.load(tmp_path / "m.pt")
     assert found["step"] == 3 and found["model"]["w"].tolist() == [0, 2, 4] and found["model"]["again"] is found["model"]["w"]
 

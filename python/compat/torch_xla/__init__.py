@@ -1,6 +1,7 @@
 """The name `torch_xla` of the older stack, served by trine.torch.old."""
 
 import importlib
+import os
 
 from trine.torch import installed
 
@@ -10,6 +11,7 @@ import torch  # noqa: E402, F401 makes the device known
 from trine.torch.old.launch import *  # noqa: E402, F403
 
 __version__ = "2.9.0"
+os.environ.setdefault("PJRT_DEVICE", "NEURON")  # as the real one does where it finds NeuronCores; neuronx_distributed reads it
 
 
 def __getattr__(name):

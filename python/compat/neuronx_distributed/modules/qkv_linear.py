@@ -25,13 +25,28 @@ class GQAQKVColumnParallelLinear(BaseParallelLinear):
         self.q_output_size_per_partition = divide(output_sizes[0], self.world_size)
         self.kv_output_size_per_partition = divide(output_sizes[1] * kv_size_multiplier, self.world_size)
         self.sizes = [self.q_output_size_per_partition, self.kv_output_size_per_partition, self.kv_output_size_per_partition]
-        weights = [self._drawn([n, input_size], k, init_method or _kaiming) for n, k in self._all_sizes()]
-        biases = [self._dealt(self._biases(n, input_size, dtype), k) if bias else None for n, k in self._all_sizes()]
+        self.bias_enabled, self.init_method = bias, init_method or _kaiming
+        meta = self.device is not None and torch.device(self.device).type == "meta"
+        for name, value in self._values("meta" if meta else "cpu").items():
+            self._hold(name, value)
+
+    def _values(self, device):
+        """This rank's parameters by name; those that the layer does not have are None."""
+        weights = [self._drawn([n, self.input_size], k, device) for n, k in self._all_sizes()]
+        biases = [self._dealt(self._biases(n, self.input_size, self.dtype), k) if self.bias_enabled else None for n, k in self._all_sizes()]
+        found = {}
         for kind, parts in (("weight", weights), ("bias", biases)):
-            if fuse_qkv:
-                self._hold(f"{kind}_qkv", torch.cat(parts) if parts[0] is not None else None)
-            for letter, part in zip("qkv", parts):
-                self._hold(f"{kind}_{letter}", None if fuse_qkv else part)
+            if self.fuse_qkv:
+                found[f"{kind}_qkv"] = torch.cat(parts) if parts[0] is not None else None
+            found |= {f"{kind}_{letter}": None if self.fuse_qkv else part for letter, part in zip("qkv", parts)}
+        return found
+
+    def initialize_weight_biases(self):
+        """Draws all parameters anew: what a param_init_fn calls once a layer of the meta device has memory."""
+        with torch.no_grad():
+            for name, value in self._values("cpu").items():
+                if value is not None:
+                    getattr(self, name).copy_(value)
 
     def _all_sizes(self):
         return [(self.output_sizes[0], 1), (self.output_sizes[1], self.kv_size_multiplier), (self.output_sizes[1], self.kv_size_multiplier)]
@@ -41,12 +56,11 @@ class GQAQKVColumnParallelLinear(BaseParallelLinear):
             return whole[:1].expand(whole.size(0) * times // self.world_size, *whole.shape[1:]).clone()
         return torch.cat([whole] * times).chunk(self.world_size)[self.rank]
 
-    def _drawn(self, shape, times, init_method):
-        meta = self.device is not None and torch.device(self.device).type == "meta"
-        whole = torch.empty(shape, device="meta" if meta else "cpu")
-        if not meta:
+    def _drawn(self, shape, times, device):
+        whole = torch.empty(shape, device=device)
+        if device != "meta":
             with torch.no_grad():
-                init_method(whole)
+                self.init_method(whole)
         return self._dealt(whole, times)
 
     def _hold(self, name, value):

@@ -1,11 +1,14 @@
 """neuronx_distributed.optimizer: ZeRO-1 over the data parallel ranks, with the norm of tensor and pipeline parallel models."""
 
+import os
+
 import torch
 
 from neuronx_distributed.parallel_layers import grads
 from neuronx_distributed.parallel_layers import parallel_state as state
-from neuronx_distributed.parallel_layers.utils import copy_tensor_model_parallel_attributes
+from neuronx_distributed.parallel_layers.utils import copy_tensor_model_parallel_attributes, move_all_tensor_to_cpu
 from neuronx_distributed.utils.model_utils import recursive_filter
+from trine.torch.old import ordinals
 from trine.torch.old.zero import ZeroRedundancyOptimizer
 
 
@@ -25,6 +28,21 @@ class NeuronZero1Optimizer(ZeroRedundancyOptimizer):
     @torch.no_grad()
     def _calc_grad_norm(self, norm_type=2.0):
         return grads.get_grad_norm(list(self._shards()), norm_type, zero1_optimizer=True, zero1_optimizer_groups=self._sharding_groups).reshape(())
+
+    @staticmethod
+    def _file(output_dir):
+        return os.path.join(output_dir, f"optim.dp_rank_{state.get_data_parallel_rank():02d}.tp_rank_{state.get_tensor_model_parallel_rank():02d}")
+
+    def save_sharded_state_dict(self, output_dir, num_workers_per_step=8):
+        """This rank's part of the state, a file for each; older scripts call it, newer ones nxd.save_checkpoint."""
+        os.makedirs(output_dir, exist_ok=True)
+        ranks = {"dp_rank": state.get_data_parallel_rank(), "tp_rank": state.get_tensor_model_parallel_rank()}
+        torch.save(move_all_tensor_to_cpu(self.state_dict() | ranks), self._file(output_dir))
+        ordinals.rendezvous("neuronx_distributed.optimizer saved")
+
+    def load_sharded_state_dict(self, output_dir, num_workers_per_step=8):
+        self.load_state_dict(torch.load(self._file(output_dir), map_location="cpu", weights_only=True))
+        ordinals.rendezvous("neuronx_distributed.optimizer loaded")
 
 
 def _is_expert(t):

@@ -37,19 +37,33 @@ class BaseParallelLayer(nn.Module):
 
     def _part(self, shape, dim, init_method, dtype, stride=1, ordering=None):
         """A parameter that is a part along a dim of one of a shape."""
-        local = list(shape)
-        local[dim] = divide(shape[dim], self.world_size)
+        self._cut = (list(shape), dim, init_method, stride, ordering)
         if self.device is not None and torch.device(self.device).type == "meta":
+            local = list(shape)
+            local[dim] = divide(shape[dim], self.world_size)
             weight, self._whole = torch.empty(local, dtype=dtype, device="meta"), None
         else:
-            whole = torch.empty(shape, dtype=torch.float32)
-            with torch.no_grad():
-                init_method(whole)
-            self._whole = whole
-            weight = create_local_weight(whole, dim, local[dim], stride, self.rank, self.world_size, ordering).to(dtype).to(self.device)
+            weight, self._whole = self._draw()
+            weight = weight.to(dtype).to(self.device)
         weight = Parameter(weight)
         set_tensor_model_parallel_attributes(weight, True, dim, stride, self.world_size, ordering)
         return weight
+
+    def _draw(self):
+        """(this rank's part of the weight, the whole of it)"""
+        shape, dim, init_method, stride, ordering = self._cut
+        whole = torch.empty(shape, dtype=torch.float32)
+        with torch.no_grad():
+            init_method(whole)
+        return create_local_weight(whole, dim, divide(shape[dim], self.world_size), stride, self.rank, self.world_size, ordering), whole
+
+    def init_weight_cpu(self):
+        """Draws the weight anew: what a param_init_fn calls once a layer of the meta device has memory."""
+        part, whole = self._draw()
+        with torch.no_grad():
+            self.weight.copy_(part)
+        if getattr(self, "keep_master_weight", False):
+            self.master_weight = whole
 
     def preshard_hook(self, model_state_dict, prefix):
         """Changes a checkpoint's whole weights before they are cut."""
@@ -140,7 +154,7 @@ class ColumnParallelLinear(BaseParallelLinear):
         self.output_size = output_size + self.pad_size
         self.output_size_per_partition = divide(self.output_size, self.world_size)
         self.weight = self._part([self.output_size, input_size], 0, init_method or _kaiming, dtype, stride, rank_ordering)
-        self.master_weight = self._whole if keep_master_weight else None
+        self.keep_master_weight, self.master_weight = keep_master_weight, self._whole if keep_master_weight else None
         del self._whole
         if not bias:
             self.register_parameter("bias", None)
@@ -187,7 +201,7 @@ class RowParallelLinear(BaseParallelLinear):
         self.input_size = input_size + self.pad_size
         self.input_size_per_partition = divide(self.input_size, self.world_size)
         self.weight = self._part([output_size, self.input_size], 1, init_method or _kaiming, dtype, stride, rank_ordering)
-        self.master_weight = self._whole if keep_master_weight else None
+        self.keep_master_weight, self.master_weight = keep_master_weight, self._whole if keep_master_weight else None
         del self._whole
         if not bias:
             self.register_parameter("bias", None)

@@ -39,7 +39,7 @@ def _gather_along_dim(x, partition_dim, process_group=None, tile_cc=False):
     if group.size() == 1:
         return x
     whole = torch.empty((group.size(), *x.shape), dtype=x.dtype, device=x.device)
-    dist.all_gather_into_tensor(whole, x.contiguous()[None], group=group)
+    dist.all_gather_single(whole, x.contiguous()[None], group=group)
     return torch.cat(whole.unbind(), partition_dim)
 
 
@@ -52,7 +52,7 @@ def _reduce_scatter_along_dim(x, partition_dim, computation="sum", process_group
         raise ValueError(f"reduce-scatter: found dim {partition_dim} of {list(x.shape)}, expected a multiple of {n}, the size of the group")
     parts = torch.stack(x.to(dtype or x.dtype).chunk(n, partition_dim))
     out = torch.empty_like(parts[0])
-    dist.reduce_scatter_tensor(out[None], parts, _OPS[computation], group=group)
+    dist.reduce_scatter_single(out[None], parts, _OPS[computation], group=group)
     return out.to(x.dtype)
 
 

@@ -52,10 +52,10 @@ def layers_of(module, layer_cls):
 
 
 def even_cuts(layers, stages):
-    """Names of the last layers of all stages but the last; the first stages have one layer more where it does not come out even."""
+    """Names of the last layers of all stages but the last; the last stages have one layer more where it does not come out even."""
     if len(layers) < stages:
         raise ValueError(f"NxDPPModel: found {len(layers)} layers, expected at least {stages}, one for each stage")
-    sizes = [len(layers) // stages + (i < len(layers) % stages) for i in range(stages)]
+    sizes = [len(layers) // stages + (i >= stages - len(layers) % stages) for i in range(stages)]
     return [layers[sum(sizes[: i + 1]) - 1] for i in range(stages - 1)]
 
 
@@ -126,8 +126,8 @@ class ListStages:
 
     @staticmethod
     def _evenly(layers, stages):
-        cuts = even_cuts(list(range(len(layers))), stages)
-        return {layer: sum(i > c for c in cuts) for i, layer in enumerate(layers)}
+        even_cuts(list(range(len(layers))), stages)  # are there enough?
+        return {layer: min(i // (len(layers) // stages), stages - 1) for i, layer in enumerate(layers)}
 
     def run(self, i, module, batch, env):
         out = module(env["x"] if i else batch["inputs"])
@@ -144,4 +144,6 @@ def loss_in(output, spec):
     key = next((k for k, v in pairs if v), None)
     if key is None:
         raise ValueError(f"output_loss_value_spec: found {spec}, expected one entry that is True")
+    if isinstance(output, dict) and not isinstance(spec, dict):  # as transformers' outputs count: what they have, in order
+        return [v for v in output.values() if v is not None][key]
     return output[key]

@@ -28,6 +28,12 @@ class NxDOptimizer(torch.optim.Optimizer):
     def load_state_dict(self, state_dict):
         self.optimizer.load_state_dict(state_dict)
 
+    def save_sharded_state_dict(self, output_dir, num_workers_per_step=8):
+        self.optimizer.save_sharded_state_dict(output_dir, num_workers_per_step)
+
+    def load_sharded_state_dict(self, output_dir, num_workers_per_step=8):
+        self.optimizer.load_sharded_state_dict(output_dir, num_workers_per_step)
+
     def zero_grad(self, set_to_none=True):
         self.optimizer.zero_grad(set_to_none=set_to_none)
 

@@ -34,8 +34,8 @@ def _made_on(device, include_buffers):
             param = moved
         plain(module, name, param)
 
-    def register_buffer(module, name, value, persistent=True):
-        plain_buffer(module, name, value.to(device) if value is not None and include_buffers else value, persistent)
+    def register_buffer(module, name, tensor, persistent=True):
+        plain_buffer(module, name, tensor.to(device) if tensor is not None and include_buffers else tensor, persistent)
 
     torch.nn.Module.register_parameter, torch.nn.Module.register_buffer = register_parameter, register_buffer
     try:
@@ -68,22 +68,27 @@ def move_model_to_device(model, device):
             module._parameters[name] = moved
     for module in model.modules():
         for name, b in module._buffers.items():
+            if b is not None and b.device.type == "meta":
+                raise ValueError(f"found buffer {name!r} of a {type(module).__name__} on meta, expected values: param_init_fn makes its module anew")
             if b is not None:
                 module._buffers[name] = b.to(device)
 
 
 def reinit_model(model, device, param_init_fn):
-    """Parameters that have no memory yet are made by param_init_fn(module, device)."""
+    """Parameters without memory get it; param_init_fn(module, device) then sees every module, those that only hold others too, as it may
+    replace what they hold. Weights that modules share stay shared."""
+    shared = [owners for _, owners in _shared(model) if len(owners) > 1]
     for module in model.modules():
-        own = [p for p in module._parameters.values() if p is not None and p.device.type == "meta"]
-        if not own:
-            continue
         for name, p in module._parameters.items():
             if p is not None and p.device.type == "meta":
                 made = torch.nn.Parameter(torch.empty_like(p, device=device), requires_grad=p.requires_grad)
                 copy_tensor_model_parallel_attributes(made, p)
                 module._parameters[name] = made
-        param_init_fn(module, device)
+        with torch.no_grad():
+            param_init_fn(module, device)
+    for (first, its_name), *others in shared:
+        for module, name in others:
+            module._parameters[name] = first._parameters[its_name]
 
 
 def get_model_sequential(model, device, sequential_move_factor=11, param_init_fn=None):

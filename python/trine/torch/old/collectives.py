@@ -74,7 +74,7 @@ def _gathered(value, dim, count, group):
     if not distributed():
         return value.clone()
     whole = torch.empty((count, *value.shape), dtype=value.dtype, device=value.device)
-    dist.all_gather_into_tensor(whole, value.contiguous()[None], group=group)
+    dist.all_gather_single(whole, value.contiguous()[None], group=group)
     if value.dim() == 0:
         return whole
     return whole.flatten(0, 1) if dim == 0 else torch.cat(whole.unbind(), dim)
@@ -96,7 +96,7 @@ def _scattered(value, op, scale, dim, count, group):
     parts = torch.stack(value.chunk(count, dim))
     part = torch.empty_like(parts[0])
     if distributed():
-        dist.reduce_scatter_tensor(part[None], parts, op, group=group)
+        dist.reduce_scatter_single(part[None], parts, op, group=group)
     else:
         part = parts[0]
     return part.mul_(scale) if scale != 1.0 else part

@@ -19,8 +19,8 @@ def _get_tensors_folder(path):
     return f"{path}.tensors"
 
 
-def _get_tensor_file(path, tid):
-    return os.path.join(_get_tensors_folder(path), f"tensor_{tid}.pt")
+def _get_tensor_file(folder, tid):
+    return os.path.join(folder, f"tensor_{tid}.pt")
 
 
 def save(data, path, master_only=True, global_master=False, waits=True):
@@ -32,7 +32,7 @@ def save(data, path, master_only=True, global_master=False, waits=True):
         known = []
 
         def apart(t):
-            torch.save(t.detach().cpu(), _get_tensor_file(path, len(known)))
+            torch.save(t.detach().cpu(), _get_tensor_file(folder, len(known)))
             known.append(t)
             return TensorReference(len(known) - 1)
 
@@ -45,4 +45,5 @@ def load(path):
     """To the CPU; a file that has its tensors inside is read too."""
     with torch.serialization.safe_globals([TensorReference]):
         data = torch.load(path, map_location="cpu", weights_only=True)
-    return instances.for_each_instance_rewrite(data, lambda v: isinstance(v, TensorReference), lambda r: torch.load(_get_tensor_file(path, r.tid), weights_only=True))
+    folder = _get_tensors_folder(path)
+    return instances.for_each_instance_rewrite(data, lambda v: isinstance(v, TensorReference), lambda r: torch.load(_get_tensor_file(folder, r.tid), weights_only=True))

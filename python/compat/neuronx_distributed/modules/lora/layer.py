@@ -8,6 +8,7 @@ import math
 import torch
 from torch import nn
 
+from neuronx_distributed.modules.moe.moe_parallel_layers import ExpertFusedLinear
 from neuronx_distributed.modules.qkv_linear import GQAQKVColumnParallelLinear
 from neuronx_distributed.parallel_layers.layers import ColumnParallelLinear, RowParallelLinear
 
@@ -150,7 +151,7 @@ KINDS = [(GQAQKVColumnParallelLinear, LoraGQAQKVParallelLinear), (ColumnParallel
 
 
 def adapted(layer, config, name):
-    kind = next((k for of, k in KINDS if isinstance(layer, of)), None)
+    kind = None if isinstance(layer, ExpertFusedLinear) else next((k for of, k in KINDS if isinstance(layer, of)), None)
     if kind is None:
         raise ValueError(f"LoRA: found {name} of type {type(layer).__name__}, expected one of {', '.join(of.__name__ for of, _ in KINDS)}")
     return kind(layer, config)

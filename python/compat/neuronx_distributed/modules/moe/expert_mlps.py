@@ -9,65 +9,20 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from neuronx_distributed.modules.moe.moe_parallel_layers import ExpertFusedColumnParallelLinear, ExpertFusedRowParallelLinear
 from neuronx_distributed.parallel_layers import mappings, parallel_state
-from neuronx_distributed.parallel_layers.layers import create_local_weight
-from neuronx_distributed.parallel_layers.utils import divide, set_tensor_model_parallel_attributes
 
 ACT2FN = {"gelu": F.gelu, "leaky_relu": F.leaky_relu, "relu": F.relu, "sigmoid": torch.sigmoid, "silu": F.silu, "swish": F.silu, "tanh": torch.tanh}
-
-
-def _each(init_method):
-    """An initialisation of a matrix, for each expert's (outputs, inputs)."""
-    def init(whole):
-        for expert in whole:
-            drawn = torch.empty(expert.T.shape)
-            init_method(drawn)
-            expert.copy_(drawn.T)
-
-    return init
-
-
-class ExpertLinear(nn.Module):
-    """(experts, tokens, inputs) -> (experts, tokens, outputs); cut over its outputs (dim 2) or its inputs (dim 1)."""
-
-    def __init__(self, num_experts, input_size, output_size, dim, stride, init_method, dtype, device, bias=False):
-        super().__init__()
-        tp, ep = parallel_state.get_tensor_model_parallel_size(), parallel_state.get_expert_model_parallel_size()
-        shape = [num_experts, input_size, output_size]
-        local = divide(num_experts, ep)
-        if device is not None and torch.device(device).type == "meta":
-            part = torch.empty([local if i == 0 else n // tp if i == dim else n for i, n in enumerate(shape)], device="meta")
-        else:
-            whole = torch.empty(shape)
-            with torch.no_grad():
-                _each(init_method)(whole)
-            mine = whole.split(local)[parallel_state.get_expert_model_parallel_rank()]
-            part = create_local_weight(mine, dim, divide(shape[dim], tp), stride)
-        self.weight = nn.Parameter(part.to(dtype).to(device))
-        set_tensor_model_parallel_attributes(self.weight, True, dim, stride, tp)
-        self.weight.expert_model_parallel = ep > 1
-        self.bias = None
-        if bias:
-            width = divide(output_size, tp) if dim == 2 else output_size
-            self.bias = nn.Parameter(torch.zeros(local, width, dtype=dtype, device=device))
-            set_tensor_model_parallel_attributes(self.bias, dim == 2, 1, stride)
-            self.bias.expert_model_parallel = ep > 1
-
-    def forward(self, x):
-        out = torch.bmm(x, self.weight)
-        return out if self.bias is None else out + self.bias[:, None]
 
 
 class Experts(nn.Module):
     def __init__(self, num_experts, hidden_size, intermediate_size, glu, activation_fn, dtype, device, bias, input_init, output_init):
         super().__init__()
         self._glu, self._act = glu, activation_fn
-        wide = (num_experts, hidden_size, intermediate_size * (2 if glu else 1), 2, 2 if glu else 1, input_init, dtype, device, bias)
-        if glu:
-            self.gate_up_proj = ExpertLinear(*wide)
-        else:
-            self.up_proj = ExpertLinear(*wide)
-        self.down_proj = ExpertLinear(num_experts, intermediate_size, hidden_size, 1, 1, output_init, dtype, device, bias)
+        parts = 2 if glu else 1
+        wide = ExpertFusedColumnParallelLinear(num_experts, hidden_size, intermediate_size * parts, dtype, device, parts, input_init, bias)
+        self.add_module("gate_up_proj" if glu else "up_proj", wide)
+        self.down_proj = ExpertFusedRowParallelLinear(num_experts, intermediate_size, hidden_size, dtype=dtype, device=device, init_method=output_init, bias=bias)
 
     def forward(self, x):
         if self._glu:

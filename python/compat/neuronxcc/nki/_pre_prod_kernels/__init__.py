@@ -1,0 +1,1 @@
+"""neuronxcc.nki._pre_prod_kernels."""
