@@ -61,6 +61,8 @@ def test_nodes_chips_and_switches(cluster):
     assert sorted(run("srun", "--nodes", "8", "hostname").stdout.split()) == [f"trn-{i}" for i in range(1, 9)]
     seen = run("srun", "--nodes", "1", "--gres=neuron:2", "bash", "-c", "echo $TRINE_INSTANCE $NEURON_RT_VISIBLE_CORES; ls /dev/neuron* | wc -l")
     assert seen.stdout.split() == ["trn2u.48xlarge", "0-7", "16"]
+    kept = run("srun", "--nodes", "1", "cat", "/proc/sys/net/ipv4/ip_local_reserved_ports").stdout.split(",")
+    assert "44000" in kept, "an outgoing connection may take the port that torchrun listens on"
     refused = run("srun", "--nodes", "1", "--gres=neuron:17", "true", check=False)
     assert refused.returncode and "not available" in refused.stderr
     near = run("srun", "--nodes", "4", "--switches=1", "bash", "-c", "echo $SLURM_TOPOLOGY_ADDR").stdout.split()

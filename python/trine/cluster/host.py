@@ -17,13 +17,15 @@ from trine.cluster import slurm
 
 BRIDGE = "trine0"
 START_SECONDS = 60
-# A node's own /dev has its chips beside what every program needs; its own /dev/shm, because hosts share no memory.
+# A node's own /dev has its chips beside what every program needs; its own /dev/shm, because hosts share no memory. Ports that AWS's
+# scripts listen on are reserved, as they do with sysctl: else an outgoing connection may have one, and none can listen there.
 NODE = r"""
 set -e
 name=$1 address=$2 chips=$3 conf=$4
 hostname "$name"
 for _ in $(seq 500); do ip link show eth0 >/dev/null 2>&1 && break; sleep 0.01; done
 ip link set lo up; ip addr add "$address/15" dev eth0; ip link set eth0 up
+{ echo 44000,48620 > /proc/sys/net/ipv4/ip_local_reserved_ports; } 2>/dev/null || :  # read-only in some containers
 devices=$(mktemp -d)
 mount -t tmpfs -o size=1m,mode=755 dev "$devices"
 mkdir "$devices/shm" "$devices/pts"
