@@ -25,6 +25,7 @@ PINS = ROOT / "setup/outside.txt"
 PAGE = ROOT / "docs/outside.md"
 LIMIT_S = 1500
 DEVICES = ("cpu", "neuron")
+PLATFORMS = {"cpu": "cpu", "neuron": "neuron,cpu"}  # as an installed plugin has it: the host's devices are there too
 
 
 def environment() -> Path:
@@ -47,7 +48,7 @@ def run_on(python, row, device) -> dict:
     """What one device gives: outcomes of tests by name, or arrays by name in a file; `error` where neither came."""
     out = HOME / f"{row.name}-{device}"
     env = {k: v for k, v in os.environ.items() if not k.startswith("JAX_")}
-    env |= {"JAX_PLATFORMS": device, "PYTHONPATH": str(ROOT / "tests/outside"), "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
+    env |= {"JAX_PLATFORMS": PLATFORMS[device], "PYTHONPATH": str(ROOT / "tests/outside"), "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
     if row.devices:
         env |= {"TRINE_INSTANCE": "trn1.32xlarge", "XLA_FLAGS": f"--xla_force_host_platform_device_count={row.devices}"}
     if row.tests:
@@ -114,6 +115,7 @@ def compare(row, cpu, here) -> dict:
 
 
 def page(results) -> str:
+    """The page of these results; what was not run keeps the lines it has."""
     version = {line.split("==")[0]: line.split("==")[1] for line in PINS.read_text().splitlines() if "==" in line}
     for name in ("transformers", "diffusers"):
         version[name] = metadata.version(name)
@@ -126,21 +128,25 @@ def page(results) -> str:
         "| package | version | what runs | right | seconds, CPU | seconds, here |",
         "|---|---|---|--:|--:|--:|",
     ]
-    rows = {row.name: row for row in ROWS}
-    for r in results:
-        row = rows[r["row"]]
+    written = PAGE.read_text().splitlines()
+    finds = []
+    for row in ROWS:
+        r = results.get(row.name)
+        if r is None:
+            lines += [line for line in written if line.startswith(f"| {row.name} |")]
+            finds += [line for line in written if line.startswith(f"- {row.name}: ")]
+            continue
         of = next((v for k, v in version.items() if row.name.startswith(k) or k.endswith(row.name)), "")
         lines.append(f"| {row.name} | {of} | {row.says} | {r['right']} of {r['of']} | {r['cpu_s']:.0f} | {r['here_s']:.0f} |")
-    finds = [(r["row"], f) for r in results for f in r["finds"]]
-    lines += ["", "## What is not right", ""]
-    lines += [f"- {row}: {find}" for row, find in finds] or ["Nothing."]
+        finds += [f"- {row.name}: {find}" for find in r["finds"]]
+    lines += ["", "## What is not right", "", *(finds or ["Nothing."])]
     return "\n".join(lines) + "\n"
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0], epilog="example: tests/outside/run.py --only 'optax|peft'")
     parser.add_argument("--only", default="", help="regular expression of rows' names")
-    parser.add_argument("--update", action="store_true", help="write docs/outside.md from this run and the results on record")
+    parser.add_argument("--update", action="store_true", help="write docs/outside.md from this run, the results on record and the page as it is")
     asked = parser.parse_args()
     HOME.mkdir(exist_ok=True)
     python = environment()
@@ -157,7 +163,7 @@ def main() -> int:
         for find in found["finds"][:20]:
             print(f"  {find}"[:200])
     if asked.update:
-        PAGE.write_text(page([results[r.name] for r in ROWS if r.name in results]))
+        PAGE.write_text(page(results))
         print(f"→ {PAGE.relative_to(ROOT)}")
     return 1 if bad else 0
 
