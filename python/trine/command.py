@@ -4,6 +4,7 @@ Options arrive read and checked by the command's table (src/tools/commands/*.cpp
 stdout, everything else to stderr.
 """
 
+import gc
 import importlib
 import importlib.metadata
 import json
@@ -79,3 +80,5 @@ def main(text) -> int:
         *_, last = traceback.extract_tb(e.__traceback__)
         note(f"trine {asked.command}: internal error: {type(e).__name__}: {e} ({last.filename}:{last.lineno}); please report it")
         return OUTSIDE
+    finally:
+        gc.freeze()  # Python ends sooner when it does not look for cycles in all that was imported

@@ -3,7 +3,9 @@
 src/tools/commands/estimate.cpp has its options; each arrives here as the table has it.
 """
 
+import gc
 import json
+import os
 
 from trine.command import CHECK_FAILED, OK, OUT_OF_MEMORY, UNSUPPORTED, USAGE, Stop, note
 
@@ -50,11 +52,21 @@ def chunks_of(a, config):
     a.options["chunks"] = layers // (pp * each)
 
 
+def prepare():
+    """Imports JAX for tracing alone: nothing runs on it, so NumPy's library needs no threads. Nothing of it is garbage, so Python looks for
+    none, now or later."""
+    os.environ.setdefault("JAX_PLATFORMS", "cpu")
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    gc.disable()
+    import trine.models.model
+
+    gc.freeze()
+    gc.enable()
+
+
 def answers(a):
     """One Answer, or TooLarge, for each instance asked for; the phase's default is the model's usual one."""
-    import os
-
-    os.environ.setdefault("JAX_PLATFORMS", "cpu")
+    prepare()
     from trine import models
     from trine.estimate.answer import ask, estimate_asked, instance_of
 
