@@ -152,3 +152,14 @@ def test_blocks_scale_what_experts_compute_and_read():
         assert new["busy_ms"].get("tensor", 0.0) == pytest.approx(old["busy_ms"].get("tensor", 0.0) * (9 / 8 if is_expert else 1.0))
     assert theirs.device_ms > ours.device_ms
     assert prompt.on_device_ms == pytest.approx(prompt.neuron_ms * prompt.factor + prompt.blocks.rows_ms + prompt.collectives_ms)
+
+
+def test_tails_of_sequences_within_a_tile_are_not_stretched():
+    def of(patch, **more):
+        config = dict(model_type="vit", hidden_size=768, num_hidden_layers=2, num_attention_heads=12, intermediate_size=3072, image_size=224)
+        return config | dict(patch_size=patch) | more
+
+    tails = [neuron.tail(models.build(of(patch))) for patch in (32, 16, 14)]
+    assert tails == pytest.approx([1, 256 / 197, 384 / 257])
+    fewer, more = (estimate(of(patch), batch=2, instance="inf2.xlarge", auto_cast="matmult") for patch in (32, 16))
+    assert fewer.report["flops"] < 0.4 * more.report["flops"] and fewer.on_device_ms < more.on_device_ms
