@@ -128,6 +128,21 @@ def test_weights_of_f32_load_behind_a_multiply_from_v3_on(instance, cycles, cloc
     assert (made(60) - made(40)) / 20 == pytest.approx(cycles / clock, rel=1e-3)
 
 
+def made_of_tiles(n):
+    @nki.jit
+    def scaled_tiles(x):
+        out = nl.ndarray((n, 128, 4), dtype=nl.float32, buffer=nl.shared_hbm)
+        for i in nl.affine_range(n):
+            nl.store(out[i], nl.multiply(nl.load(x[i]), 0.5))
+        return out
+
+    return report(scaled_tiles, instance=TRN2, x=shape((n, 128, 4))).time_ns
+
+
+def test_on_trn2_loads_and_stores_of_the_functional_dialect_have_one_issuer():
+    assert (made_of_tiles(120) - made_of_tiles(80)) / 40 == pytest.approx(2 * 600, rel=0.02)
+
+
 @nki.jit
 def nested(x, y, z):
     """The inner of two products on one line is the same in every round, the outer is not."""

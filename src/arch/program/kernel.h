@@ -45,7 +45,7 @@ struct Kernel {
   std::vector<uint32_t> afters;
   std::vector<Origin> origins;  // of each tensor
   bool middle_end = false;      // Neuron's tensorizer rearranges it: NKI's functional dialect
-  bool one_engine = false;      // what Vector and Scalar both can do stays with the one that does it sooner
+  bool one_engine = false;      // work that two engines could take stays with one; see Segment::choices
   std::vector<std::string> messages;
 
   Program& program() { return builder.program(); }

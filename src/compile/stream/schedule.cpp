@@ -144,11 +144,16 @@ arch::EngineMask Segment::choices(uint32_t i) const {
   const arch::EngineMask first = arch::bit(preferred(i));
   if (insn(i).fixed_order) return first;
   // Neuron's compiler does not even out the load: profiles of NeuronCore-v2 have Vector idle beside a busy Scalar.
-  if (kernel_.one_engine && !transfers(i) && (open & kEither) == kEither) return first;
-  // Loads have one issuer, as in the published profiles; stores may go around it.
-  if (transfers(i)) return chip_.has(arch::Feature::hwdge) && stores(i) ? open & (arch::kSync | arch::kScalar) : first;
+  const bool shared_ports = chip_.has(arch::Feature::shared_ports);
+  if (kernel_.one_engine && shared_ports && !transfers(i) && (open & kEither) == kEither) return first;
+  // Loads have one issuer, as in the published profiles; stores may go around it, but for the functional dialect's,
+  // whose measured loops take the issue time of every transfer.
+  if (transfers(i)) {
+    const bool around = chip_.has(arch::Feature::hwdge) && !kernel_.one_engine && stores(i);
+    return around ? open & (arch::kSync | arch::kScalar) : first;
+  }
   // Where Vector and GpSimd exclude each other nothing is gained.
-  if (chip_.has(arch::Feature::shared_ports) && (open & arch::kVector)) return open & ~arch::kGpsimd;
+  if (shared_ports && (open & arch::kVector)) return open & ~arch::kGpsimd;
   return open;
 }
 

@@ -58,7 +58,7 @@ Result<Trace> Trace::make(std::string name, const arch::Chip& chip, int cores, D
   t.kernel_.program().chip = chip.name;
   t.kernel_.program().cores = static_cast<uint8_t>(cores);
   t.kernel_.middle_end = dialect == Dialect::functional;
-  t.kernel_.one_engine = dialect != Dialect::current && chip.has(arch::Feature::shared_ports);
+  t.kernel_.one_engine = dialect != Dialect::current;
   t.own_buffers_ = dialect == Dialect::current;
   t.loops_.resize(static_cast<size_t>(cores));
   return t;

@@ -226,3 +226,20 @@ def test_arguments_written_in_place_and_ways_to_run(tmp_path):
 def test_static_cast_and_types():
     x = nl.static_cast(np.ones((2, 2)), nl.bfloat16)
     assert x.dtype == nl.bfloat16 and nl.float32 == np.float32 and np.dtype(np.int8) == nl.int8
+
+
+def test_importing_neuronxcc_adds_the_level_that_scripts_switch_off_at():
+    import logging
+
+    logging.disable(logging.OFF)  # as the scripts of a course on kernels start
+    try:
+        assert not logging.getLogger().isEnabledFor(logging.CRITICAL)
+    finally:
+        logging.disable(logging.NOTSET)
+
+
+def test_constants_can_be_imported_from_both_parts():
+    from neuronxcc.nki.isa import constants as of_isa
+    from neuronxcc.nki.language import constants as of_language
+
+    assert of_isa.get_nc_version and of_language.tile_size.pmax == 128
