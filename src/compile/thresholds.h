@@ -18,7 +18,10 @@ inline constexpr int kDuplicateCostMax = 2;
 // temporaries
 inline constexpr int kRebuiltCost = 32;
 inline constexpr int64_t kRebuiltMin = 1 << 16;  // elements of such a chain
-inline constexpr int64_t kHugeSpace = 1 << 23;   // elements; past every cache
+// and at most, where each loop of many that computes it counts: 1 MiB of f32, half of a second-level cache. A norm's
+// gradient, with a tanh in four loops, from 1.45 to 0.96 times XLA's time
+inline constexpr int64_t kCachedSpace = 1 << 18;
+inline constexpr int64_t kHugeSpace = 1 << 23;  // elements; past every cache
 // rows that a loop with a reduction inside it should have, so that threads share it
 inline constexpr int64_t kRowsMin = 4;
 inline constexpr int64_t kSmallSpace = 1 << 15;  // elements; below, rows do not matter

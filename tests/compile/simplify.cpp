@@ -89,6 +89,11 @@ static const Case kCases[] = {
      "= \"LT\"} : bool[] %4 = erf %0 : f32[] %5 = subtract %2, %4 : f32[] %6 = erfc %0 : f32[] %7 = select %3, %5, "
      "%6 : f32[] return %7 }",
      "(%0: f32[]) {\n  %1 = erfc %0 : f32[]\n  return %1\n}\n"},
+    {"put erfc together",
+     "(%0: f32[]) { %1 = abs %0 : f32[] %2 = constant {value = f32[] x0000803f} : f32[] %3 = compare %1, %2 {direction "
+     "= \"LT\"} : bool[] %4 = erf %0 : f32[] %5 = add %2, %4 : f32[] %6 = negate %0 : f32[] %7 = erfc %6 : f32[] "
+     "%8 = select %3, %5, %7 : f32[] return %8 }",
+     "(%0: f32[]) {\n  %1 = negate %0 : f32[]\n  %2 = erfc %1 : f32[]\n  return %2\n}\n"},
     {"",
      "(%0: f32[], %1: f32[]) { %2 = abs %0 : f32[] %3 = constant {value = f32[] x0000803f} : f32[] %4 = compare %2, %3 "
      "{direction = \"LT\"} : bool[] %5 = erfc %1 : f32[] %6 = erfc %0 : f32[] %7 = select %4, %5, %6 : f32[] return %7 "

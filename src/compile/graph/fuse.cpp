@@ -310,7 +310,7 @@ class Fuser {
     const bool all_fit =
         std::all_of(wish.loops.begin(), wish.loops.end(), [&](size_t l) { return fits(node, units_[l]); });
     if (!wish.memory && all_fit && !wish.loops.empty() &&
-        (wish.loops.size() == 1 || is_loop_constant(node) || is_cheap_chain(node))) {
+        (wish.loops.size() == 1 || is_loop_constant(node) || is_cheap_chain(node, int(wish.loops.size())))) {
       for (size_t loop : wish.loops) join(node, loop);
       return;
     }
@@ -329,9 +329,9 @@ class Fuser {
   }
 
   // One cheap op on values that have memory anyway, or few ops on one large value.
-  bool is_cheap_chain(const ir::Node& node) {
-    if (loop_cost(node) > 1) return is_rebuilt(node);
-    return is_rebuilt(node) || std::all_of(node.inputs.begin(), node.inputs.end(), [&](const ir::Value& v) {
+  bool is_cheap_chain(const ir::Node& node, int loops) {
+    if (loop_cost(node) > 1) return is_rebuilt(node, loops);
+    return is_rebuilt(node, loops) || std::all_of(node.inputs.begin(), node.inputs.end(), [&](const ir::Value& v) {
              const Class kind = class_of(*v.node);
              return kind == Class::other || v.node->op == op::parameter || v.node->op == op::constant ||
                     v.node->types[0].elements() == 1;
@@ -339,19 +339,19 @@ class Fuser {
   }
 
   // Computed again by every loop: quicker than memory where the tensor is large and comes of one that has memory
-  // anyway.
-  bool is_rebuilt(const ir::Node& node) {
+  // anyway. Where memory is a cache, all the work that one loop would save the others counts.
+  bool is_rebuilt(const ir::Node& node, int loops) {
     const int64_t all = node.types[0].elements();
     if (all < tuned::kRebuiltMin) return false;
     NodeSet seen = {&node};
     std::vector<const ir::Node*> worklist = {&node};
-    int cost = 0, leaves = 0;
+    int cost = 0, leaves = 0, again = options_.once_in_cache && all <= tuned::kCachedSpace ? loops - 1 : 1;
     bool seen_otherwise = false;  // under other dims: then only what costs next to nothing
     while (!worklist.empty()) {
       const ir::Node& n = *worklist.back();
       worklist.pop_back();
       cost += loop_cost(n);
-      if (cost > tuned::kRebuiltCost || leaves > 1) return false;
+      if (cost * again > tuned::kRebuiltCost || leaves > 1) return false;
       for (const ir::Value& v : n.inputs) {
         if (!seen.insert(v.node).second) continue;
         const Class kind = class_of(*v.node);

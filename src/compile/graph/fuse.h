@@ -47,6 +47,7 @@ struct FuseOptions {
   bool rows_after = false;     // few cheap ops on a reduction's results are done in its loop
   bool rows_apart = false;     // what is reduced over other dims than the last is made before, by a loop of rows
   bool rows_together = false;  // reductions of the same rows are one loop, which reads them once
+  bool once_in_cache = false;  // what costs much and fits a cache is not computed by each of many loops
   bool gathers = false;        // gathers of single elements are part of loops
   bool joins = false;          // so are concatenations and pads, for which a loop is cut
 };

@@ -210,12 +210,18 @@ Replacement recognise_erfc(Graph& graph, const Node& node) {
   const Tensor* near = at.of(node.inputs[1]);
   const Tensor* far = near ? at.of(node.inputs[2]) : nullptr;
   if (!far || near->dtype != Dtype::f32) return {};
-  for (int64_t i = 0; i < kPointCount; ++i) {
-    const float point = kPoints[i];
-    const Tensor* t = std::fabs(point) < 1 ? near : far;
-    if (!is_near(t->view().as<const float>()[i], std::erfc(double(point)))) return {};
-  }
-  return {graph.add1(op::erfc, {x}, node.types[0], {}, node.where)};
+  const auto is_erfc_of = [&](double sign) {
+    for (int64_t i = 0; i < kPointCount; ++i) {
+      const float point = kPoints[i];
+      const Tensor* t = std::fabs(point) < 1 ? near : far;
+      if (!is_near(t->view().as<const float>()[i], std::erfc(sign * double(point)))) return false;
+    }
+    return true;
+  };
+  if (is_erfc_of(1)) return {graph.add1(op::erfc, {x}, node.types[0], {}, node.where)};
+  if (!is_erfc_of(-1)) return {};  // as twice the normal distribution's function is written
+  const Value mirrored = graph.add1(op::negate, {x}, node.types[0], {}, node.where);
+  return {graph.add1(op::erfc, {mirrored}, node.types[0], {}, node.where)};
 }
 
 }  // namespace trine::compile

@@ -9,7 +9,7 @@
 
 namespace trine::compile {
 
-// select(|x| < 1, ..., ...) of f32 that is erfc(x) wherever it was tried.
+// select(|x| < 1, ..., ...) of f32 that is erfc(x), or erfc(-x), wherever it was tried.
 ir::Replacement recognise_erfc(ir::Graph& graph, const ir::Node& node);
 
 // Reductions of values with their indices that keep the largest or the least and its first index: a reduction of the

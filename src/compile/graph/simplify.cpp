@@ -213,6 +213,13 @@ Replacement square(Graph& g, const Node& n) {
   return the(g.add1(op::multiply, {n.inputs[0], n.inputs[0]}, n.types[0], {}, n.where));
 }
 
+// The sign is lost anyway, as is that of the least integer.
+Replacement square_of_size(Graph& g, const Node& n) {
+  const Node& size = *n.inputs[0].node;
+  if (n.inputs[0] != n.inputs[1] || size.op != op::abs || size.inputs[0].type() != n.types[0]) return {};
+  return the(g.add1(op::multiply, {size.inputs[0], size.inputs[0]}, n.types[0], {}, n.where));
+}
+
 Replacement barrier(Graph&, const Node& n) { return n.inputs; }
 
 // How it lies was told when the program was partitioned.
@@ -385,6 +392,7 @@ ir::Rewritten simplify_for_host(const Graph& graph) {
     std::vector<ir::Rule> out(std::begin(kRules), std::end(kRules));
     for (ir::Rule& rule : out)
       if (rule.apply == fold) rule.apply = fold_for_host;
+    out.push_back({"square of an absolute value", op::multiply, square_of_size});
     out.push_back({"take argmax apart", op::reduce, take_apart_argmax});
     out.push_back({"compute before a loop", op::while_, hoist_invariants});
     out.push_back({"take complex numbers apart", {}, take_apart_complex});

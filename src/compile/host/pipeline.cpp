@@ -10,7 +10,7 @@ namespace trine::compile {
 namespace {
 
 Result<void> run_fuse(HostState& s) {
-  s.fusion = fuse(s.nodes, s.results, {.rows_after = true, .gathers = true, .joins = true});
+  s.fusion = fuse(s.nodes, s.results, {.rows_after = true, .once_in_cache = true, .gathers = true, .joins = true});
   return {};
 }
 

@@ -513,17 +513,17 @@ class Dot : public Product {
   };
   using Parts = std::span<const Chunk>;
 
-  // Whole chunks that lie evenly go in one transfer.
+  // Whole chunks that lie evenly go in one transfer; those of fetched rows that lie far apart each in its own.
   void load_chunks(Memory& m, uint32_t hbm, int64_t e0, const Axis& columns, Parts parts, const View& raw) {
-    const int64_t full = parts[0].count();
-    size_t even = 1;
-    const int64_t begin = parts[0].first, pitch = parts.size() > 1 ? parts[1].first - begin : 0;
-    while (even < parts.size() && parts[even].count() == full && parts[even].first == begin + int64_t(even) * pitch)
-      ++even;
+    const auto& dma = rec_.chip().dma;
+    const int64_t full = parts[0].count(), at = parts[0].first, pitch = parts.size() > 1 ? parts[1].first - at : 0;
+    const bool jumps_cost = m.elsewhere && dma.descriptor_far_ns > dma.descriptor_strided_ns;
+    size_t even = 1, most = jumps_cost && pitch * bytes(m.dtype) >= dma.far_bytes ? 1 : parts.size();
+    while (even < most && parts[even].count() == full && parts[even].first == at + int64_t(even) * pitch) ++even;
     View dst = raw;
     dst.partitions = int(full);
     dst.axes = {{1, int64_t(even) * columns.count}};
-    store_.load(dst, hbm, m.dtype, e0 + begin, parts[0].k, {{pitch, int64_t(even)}, columns});
+    store_.load(dst, hbm, m.dtype, e0 + at, parts[0].k, {{pitch, int64_t(even)}, columns});
     for (size_t i = even; i < parts.size(); ++i) {
       dst.offset = int64_t(i) * columns.count;
       dst.partitions = int(parts[i].count());
