@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "base/pool.h"
+#include "base/simd.h"
 #include "host/thresholds.h"
 
 namespace trine::host {
@@ -13,6 +14,8 @@ namespace trine::host {
 namespace {
 
 namespace tuned = thresholds::move;
+
+[[maybe_unused]] constexpr int64_t kReversedMin = 16;  // pieces: of fewer, working out their order is most of the work
 
 }  // namespace
 
@@ -52,6 +55,11 @@ void copy_row(std::byte* to, const std::byte* from, const MoveLoop& loop, size_t
     std::memcpy(to, from, size_t(loop.count) * size);
     return;
   }
+#if defined(__x86_64__)
+  const bool is_reversed = loop.to == int64_t(size) && loop.from == -loop.to && loop.to <= kReversedMax;
+  if (is_reversed && loop.count >= kReversedMin && simd_best() == Simd::avx2)
+    return reverse_pieces_avx2()(to, from, loop.count, loop.to);
+#endif
   switch (size) {
     case 1:
       return copy_units<uint8_t>(to, from, loop);

@@ -20,6 +20,10 @@ struct MoveLoop {
 // The dims of a copy, merged where both sides go on evenly, outermost first. Strides in elements of `size` bytes.
 std::vector<MoveLoop> move_loops(const Dims& to, const Dims& from, const Dims& dims, int64_t size);
 void copy_loops(std::byte* to, const std::byte* from, std::span<const MoveLoop> loops, size_t size);
+// `count` pieces of up to kReversedMax bytes, dense where they go to and before each other where they come from.
+inline constexpr int64_t kReversedMax = 12;
+using ReversePieces = void (*)(std::byte* to, const std::byte* from, int64_t count, int64_t piece);
+ReversePieces reverse_pieces_avx2();                                  // only where simd_best() says avx2
 void copy_flat(std::byte* to, const std::byte* from, int64_t bytes);  // by several threads where it is long
 
 // A slice or update of few bytes side by side at one index, on memory that stays where it is.

@@ -127,6 +127,53 @@ TEST_CASE("short rows beside few numbers that come again") {
   }
 }
 
+TEST_CASE("pieces of few bytes in reverse order, and nothing read beside them") {
+  for (const auto& build : kBuilds) {
+    for (Dtype d : {Dtype::u8, Dtype::bf16, Dtype::f32, Dtype::f64}) {
+      for (int64_t piece : {1, 2, 3}) {
+        for (int64_t count : {2, 3, 5, 17, 64}) {
+          LoopBuilder t;
+          t.dim(2);
+          t.dim(count);
+          t.dim(piece);
+          const int64_t line = count * piece;
+          const uint32_t x = t.input(d, 2 * line, {line, -piece, 1}, line - piece),
+                         y = t.output(d, 2 * line, {line, piece, 1});
+          t.store(y, t.load(x));
+          INFO(std::string(row(d).name), " ", piece, " ", count);
+          CHECK(check_program(t.take(), 4, build) == "");
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("more numbers of 64 bits than registers, each used late") {
+  for (const auto& build : kBuilds) {
+    for (Dtype d : {Dtype::f64, Dtype::s64}) {
+      for (int64_t size : {1, 3}) {
+        LoopBuilder t;
+        t.dim(size);
+        const uint32_t x = t.input(d, 40 * size, {1}), y = t.output(d, 2 * size, {1}),
+                       z = t.output(d, 2 * size, {1}, size);
+        std::vector<arch::LoopValue> values = {t.load(x)};
+        for (int i = 1; i < 24; ++i)
+          values.push_back(
+              t.unary(i % 3 == 0 ? LoopOp::neg : LoopOp::abs, t.load(t.input(d, 40 * size, {1}, i * size))));
+        arch::LoopValue sum = values[0], product = values[23];
+        for (size_t i = 1; i < values.size(); ++i) {
+          sum = t.binary(i % 2 ? LoopOp::add : LoopOp::sub, sum, values[i]);
+          product = t.ternary(LoopOp::select, t.binary(LoopOp::lt, product, values[i]), values[i],
+                              t.binary(LoopOp::mul, t.constant(d, 3), values[24 - i]));
+        }
+        t.store(y, t.binary(LoopOp::max, sum, product));
+        t.store(z, sum);
+        CHECK(check_program(t.take(), 5, build) == "");
+      }
+    }
+  }
+}
+
 TEST_CASE("transposes: whole blocks, rests and planes, of every size of element") {
   for (const auto& build : kBuilds) {
     for (Dtype d : {Dtype::u8, Dtype::bf16, Dtype::f32, Dtype::s64}) {

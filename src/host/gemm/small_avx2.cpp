@@ -134,6 +134,33 @@ void lines(const GemmStep& g, const float* a, const float* b, const SmallSums& c
   }
 }
 
+// The same of a depth of so many vectors and of columns by fours: a row of a stays in registers.
+template <int kVectors>
+void whole_lines(const GemmStep& g, const float* a, const float* b, const SmallSums& c) {
+  const int64_t apart = g.b.col_stride;
+  for (int64_t i = 0; i < g.m; ++i) {
+    const float* x = a + i * g.a.row_stride;
+    float* to = c.data + i * c.row_stride;
+    __m256 left[kVectors];
+    for (int v = 0; v < kVectors; ++v) left[v] = _mm256_loadu_ps(x + 8 * v);
+    const float* y = b;
+    for (int64_t j = 0; j < g.n; j += 4, y += 4 * apart) {
+      __m256 sums[4];
+      for (int q = 0; q < 4; ++q) {
+        sums[q] = _mm256_mul_ps(left[0], _mm256_loadu_ps(y + q * apart));
+        for (int v = 1; v < kVectors; ++v)
+          sums[q] = _mm256_fmadd_ps(left[v], _mm256_loadu_ps(y + q * apart + 8 * v), sums[q]);
+      }
+      const __m128 all = fold(sums[0], sums[1], sums[2], sums[3]);
+      if (c.col_stride == 1) {
+        _mm_storeu_ps(to + j, all);
+      } else {
+        store_few(to + j * c.col_stride, c.col_stride, _mm256_castps128_ps256(all), 4);
+      }
+    }
+  }
+}
+
 }  // namespace
 
 SmallProduct small_rows_avx2(const GemmStep& g) {
@@ -144,6 +171,8 @@ SmallProduct small_rows_avx2(const GemmStep& g) {
 
 SmallProduct small_lines_avx2(const GemmStep& g) {
   if (SmallProduct tiny = tiny_of<true>(g)) return tiny;
+  constexpr SmallProduct kWhole[] = {whole_lines<1>, whole_lines<2>, whole_lines<3>, whole_lines<4>};
+  if (g.n % 4 == 0 && g.k % 8 == 0 && g.k >= 8 && g.k <= 32) return kWhole[g.k / 8 - 1];
   return g.k >= 4 ? lines : nullptr;
 }
 

@@ -1,4 +1,5 @@
-// One instruction after the other, each from the stack and back; what has no instruction of its own is a kernel's call.
+// One instruction after the other, each to the stack and, of floats, from registers where they are still in one: what
+// waits for a float then does not wait for memory. What has no instruction of its own is a kernel's call.
 #include "host/vector/jit_scalar.h"
 
 #if defined(__x86_64__) && __has_include(<xbyak/xbyak.h>)
@@ -53,12 +54,44 @@ std::unique_ptr<ScalarCode> ScalarCode::make(const LoopNest& nest, int first_poi
   }
 }
 
+void ScalarCode::read(const Xmm& x, const RegExp& from, bool is_wide) {
+  is_wide ? vmovsd(x, qword[from]) : vmovss(x, dword[from]);
+}
+
+Xmm ScalarCode::fresh(LoopValue v) {
+  if (next_ == busy_) next_ = (next_ + 1) % kRegisters;
+  const int r = next_;
+  next_ = (next_ + 1) % kRegisters;
+  holds_[size_t(r)] = at(v);
+  return Xmm(r + 1);
+}
+
+Xmm ScalarCode::held(LoopValue v, bool is_wide) {
+  const auto found = std::find(holds_.begin(), holds_.end(), at(v));
+  if (found != holds_.end()) return Xmm(int(found - holds_.begin()) + 1);
+  const Xmm x = fresh(v);
+  read(x, rsp + at(v), is_wide);
+  return x;
+}
+
+std::pair<Xmm, Xmm> ScalarCode::held(LoopValue a, LoopValue b, bool is_wide) {
+  const Xmm x = held(a, is_wide);
+  busy_ = x.getIdx() - 1;
+  const Xmm y = held(b, is_wide);
+  busy_ = kNothing;
+  return {x, y};
+}
+
+// All eight bytes, whatever the upper ones are: a slot read whole would wait where half of it was written.
+void ScalarCode::keep(const Xmm& x, LoopValue v) { vmovsd(slot(v), x); }
+
 // rbx holds the words of the call.
 void ScalarCode::all(const LoopNest& nest, int first_pointer) {
   push(rbx);
   push(rbp);
   mov(rbp, rsp);
   mov(rbx, rdi);
+  forget();
   sub(rsp, int(int64_t(nest.insns.size()) * lanes_ * 8));
   and_(rsp, -32);
   // An instruction on all lanes before the next: a result may lie over what other lanes still read.
@@ -88,7 +121,7 @@ void ScalarCode::one(const LoopNest& nest, LoopValue v, int first_pointer) {
       add(rcx, rax);
     }
     const Dtype stored = nest.operands[n.at].dtype;
-    return n.op == LoopOp::load ? load(n, stored, slot(v)) : store(n, stored);
+    return n.op == LoopOp::load ? load(v, n, stored) : store(n, stored);
   }
   const Lane from = lane_of(nest.insns[n.in[n.op == LoopOp::select ? 1 : 0]].type);
   const bool is_wide = bytes(from) == 8;
@@ -115,21 +148,33 @@ void ScalarCode::one(const LoopNest& nest, LoopValue v, int first_pointer) {
   if (!done) call(v, n, from);
 }
 
-void ScalarCode::load(const LoopInsn& n, Dtype stored, const Address& to) {
+void ScalarCode::load(LoopValue v, const LoopInsn& n, Dtype stored) {
+  const bool is_wide = bytes(lane_of(n.type)) == 8;
+  if (is_floating(n.type)) {
+    const Xmm x = fresh(v);
+    read(x, rcx, is_wide);
+    return keep(x, v);
+  }
   if (stored == Dtype::boolean) {
     xor_(eax, eax);
     cmp(byte[rcx], 1);
     cmc();
     sbb(eax, eax);
-  } else if (bytes(lane_of(n.type)) == 8) {
+  } else if (is_wide) {
     mov(rax, qword[rcx]);
   } else {
     mov(eax, dword[rcx]);
   }
-  mov(to, rax);
+  mov(slot(v), rax);
 }
 
 void ScalarCode::store(const LoopInsn& n, Dtype stored) {
+  if (is_floating(n.type)) {
+    const bool is_wide = bytes(lane_of(n.type)) == 8;
+    const Xmm x = held(n.in[0], is_wide);
+    is_wide ? vmovsd(qword[rcx], x) : vmovss(dword[rcx], x);
+    return;
+  }
   mov(rax, slot(n.in[0]));
   if (stored == Dtype::boolean) {
     and_(eax, 1);
@@ -144,31 +189,35 @@ void ScalarCode::store(const LoopInsn& n, Dtype stored) {
 bool ScalarCode::floating(LoopValue v, const LoopInsn& n, bool is_wide) {
   const bool is_pair = n.op == LoopOp::add || n.op == LoopOp::sub || n.op == LoopOp::mul || n.op == LoopOp::div;
   if (n.op == LoopOp::neg || n.op == LoopOp::abs) {
-    mov(rax, slot(n.in[0]));
-    const uint8_t sign = is_wide ? 63 : 31;
-    n.op == LoopOp::neg ? btc(rax, sign) : btr(rax, sign);
-    mov(slot(v), rax);
+    const Xmm x = held(n.in[0], is_wide), d = fresh(v);
+    vpcmpeqd(xmm0, xmm0, xmm0);
+    if (n.op == LoopOp::neg) {
+      is_wide ? vpsllq(xmm0, xmm0, 63) : vpslld(xmm0, xmm0, 31);
+      vpxor(d, x, xmm0);
+    } else {
+      is_wide ? vpsrlq(xmm0, xmm0, 1) : vpsrld(xmm0, xmm0, 1);
+      vpand(d, x, xmm0);
+    }
+    keep(d, v);
     return true;
   }
   if (!is_pair && n.op != LoopOp::sqrt) return false;
-  const LoopValue last = is_pair ? n.in[1] : n.in[0];
+  const auto [x, y] = held(n.in[0], is_pair ? n.in[1] : n.in[0], is_wide);
+  const Xmm d = fresh(v);
   if (is_wide) {
-    vmovsd(xmm0, slot(n.in[0]));
-    if (n.op == LoopOp::add) vaddsd(xmm0, xmm0, slot(last));
-    if (n.op == LoopOp::sub) vsubsd(xmm0, xmm0, slot(last));
-    if (n.op == LoopOp::mul) vmulsd(xmm0, xmm0, slot(last));
-    if (n.op == LoopOp::div) vdivsd(xmm0, xmm0, slot(last));
-    if (n.op == LoopOp::sqrt) vsqrtsd(xmm0, xmm0, slot(last));
-    vmovsd(slot(v), xmm0);
+    if (n.op == LoopOp::add) vaddsd(d, x, y);
+    if (n.op == LoopOp::sub) vsubsd(d, x, y);
+    if (n.op == LoopOp::mul) vmulsd(d, x, y);
+    if (n.op == LoopOp::div) vdivsd(d, x, y);
+    if (n.op == LoopOp::sqrt) vsqrtsd(d, x, y);
   } else {
-    vmovss(xmm0, half(n.in[0]));
-    if (n.op == LoopOp::add) vaddss(xmm0, xmm0, half(last));
-    if (n.op == LoopOp::sub) vsubss(xmm0, xmm0, half(last));
-    if (n.op == LoopOp::mul) vmulss(xmm0, xmm0, half(last));
-    if (n.op == LoopOp::div) vdivss(xmm0, xmm0, half(last));
-    if (n.op == LoopOp::sqrt) vsqrtss(xmm0, xmm0, half(last));
-    vmovss(half(v), xmm0);
+    if (n.op == LoopOp::add) vaddss(d, x, y);
+    if (n.op == LoopOp::sub) vsubss(d, x, y);
+    if (n.op == LoopOp::mul) vmulss(d, x, y);
+    if (n.op == LoopOp::div) vdivss(d, x, y);
+    if (n.op == LoopOp::sqrt) vsqrtss(d, x, y);
   }
+  keep(d, v);
   return true;
 }
 
@@ -206,14 +255,10 @@ bool ScalarCode::compare(LoopValue v, const LoopInsn& n, Lane lane) {
   if (lane == Lane::f64 || lane == Lane::f32) {
     constexpr uint8_t kBy[] = {kEqual, kNotEqual, kLess, kLessEqual, kGreater, kGreaterEqual};
     const uint8_t by = kBy[int(n.op) - int(LoopOp::eq)];
-    if (lane == Lane::f64) {
-      vmovsd(xmm0, slot(a));
-      vcmpsd(xmm0, xmm0, slot(b), by);
-    } else {
-      vmovss(xmm0, half(a));
-      vcmpss(xmm0, xmm0, half(b), by);
-    }
-    vmovd(half(v), xmm0);
+    const bool is_wide = lane == Lane::f64;
+    const auto [x, y] = held(a, b, is_wide);
+    is_wide ? vcmpsd(xmm0, x, y, by) : vcmpss(xmm0, x, y, by);
+    keep(xmm0, v);
     return true;
   }
   if (lane == Lane::mask) return false;
@@ -233,7 +278,7 @@ bool ScalarCode::compare(LoopValue v, const LoopInsn& n, Lane lane) {
   if (n.op == LoopOp::ge) is_signed ? setge(al) : setae(al);
   movzx(eax, al);
   neg(eax);
-  mov(half(v), eax);
+  mov(slot(v), rax);
   return true;
 }
 
@@ -250,7 +295,7 @@ bool ScalarCode::convert(LoopValue v, const LoopInsn& n, Lane from) {
   }
   if (to == Lane::f32 && from == Lane::f64) {
     vcvtsd2ss(xmm0, xmm0, slot(a));
-    vmovss(half(v), xmm0);
+    keep(xmm0, v);
     return true;
   }
   if (to == Lane::s64 && from == Lane::s32) {
@@ -281,6 +326,11 @@ void ScalarCode::call(LoopValue v, const LoopInsn& n, Lane from) {
   mov(r9, reinterpret_cast<uint64_t>(&calls_.back().aux));
   mov(rax, reinterpret_cast<uint64_t>(fn));
   CodeGenerator::call(rax);
+  if (bytes(lane_of(n.type)) == 4) {
+    mov(eax, half(v));
+    mov(slot(v), rax);
+  }
+  forget();
 }
 
 }  // namespace trine::host
