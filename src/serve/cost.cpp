@@ -41,20 +41,25 @@ double CostGrid::at(int32_t size, double context) const {
   return runs * std::max(row[j - 1] + (row[j] - row[j - 1]) * share, row[0]);
 }
 
-double spread_cost(const CostTable& t, const StepRow& row) {
+double share_of(const CostTable& t, const StepRow& row) {
   const Sequence& s = *row.sequence;
   const int32_t reads = std::max(s.reads, row.count);
   return t.prompt.at(reads, s.length) * row.count / reads;
 }
 
-StepCost cost_of(const CostTable& t, const StepPlan& plan, bool spread) {
+StepCost cost_of(const CostTable& t, const StepPlan& plan) {
   StepCost c;
   if (!t || plan.rows.empty()) return c;
-  if (spread)
-    for (size_t i = plan.rows.size() - size_t(plan.prompt_rows); i < plan.rows.size(); ++i)
-      c.prompt += spread_cost(t, plan.rows[i]);
-  else if (plan.prompt_tokens)
-    c.prompt = t.prompt.at(plan.prompt_tokens, double(plan.prompt_context) / plan.prompt_rows);
+  c.together = plan.prompt_tokens;
+  int32_t rows = plan.prompt_rows;
+  int64_t context = plan.prompt_context;
+  for (size_t i = plan.rows.size() - size_t(plan.prompt_rows); i < plan.rows.size(); ++i) {
+    const StepRow& row = plan.rows[i];
+    if (!row.sequence->in_shares) continue;
+    c.shares += share_of(t, row);
+    c.together -= row.count, context -= row.start + row.count, --rows;
+  }
+  c.prompt = c.shares + (c.together ? t.prompt.at(c.together, double(context) / rows) : 0.0);
   if (plan.decode_rows) c.decode = t.decode.at(plan.decode_rows, double(plan.decode_context) / plan.decode_rows);
   c.launch = t.launch * ((plan.prompt_tokens != 0) + (plan.decode_rows != 0));
   return c;

@@ -35,12 +35,14 @@ struct CostTable {
 
 struct StepCost {
   double prompt = 0, decode = 0, launch = 0;  // seconds
+  double shares = 0;                          // of prompt: those in small chunks
+  int32_t together = 0;                       // tokens of the others, which are one program
   double seconds() const { return prompt + decode + launch; }
 };
 
-// spread: prompts come in chunks smaller than the table's programs, and each takes its share of the program that reads
-// its whole prompt; else the step's prompts are one program.
-StepCost cost_of(const CostTable& table, const StepPlan& plan, bool spread = false);
-double spread_cost(const CostTable& table, const StepRow& row);
+// A prompt that comes in chunks smaller than the table's programs (Sequence::in_shares) takes its share of the program
+// that reads it whole; the step's other prompts are one program.
+StepCost cost_of(const CostTable& table, const StepPlan& plan);
+double share_of(const CostTable& table, const StepRow& row);
 
 }  // namespace trine::serve

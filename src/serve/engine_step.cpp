@@ -171,7 +171,10 @@ void Engine::run_step(const StepPlan& plan) {
     if (a.request.embed) wanted = row.samples ? run::Wanted::state : run::Wanted::nothing;
     runs.push_back({tokens, row.start, s.pages, a.adapter.get(), wanted});
   }
-  const StepCost cost = cost_of(options_.cost, plan, spreads(plan));
+  if (spreads(plan))
+    for (size_t i = plan.rows.size() - size_t(plan.prompt_rows); i < plan.rows.size(); ++i)
+      plan.rows[i].sequence->in_shares = true;
+  const StepCost cost = cost_of(options_.cost, plan);
   if (options_.pace > 0)
     decoder_.blank(runs), pace(cost.seconds());
   else
@@ -214,23 +217,21 @@ void Engine::copy_page(int32_t from, int32_t to) {
 void Engine::deal_costs(const StepPlan& plan, const StepCost& cost) {
   if (!options_.cost) return;
   const CostTable& t = options_.cost;
-  const bool spread = spreads(plan);
   for (const StepRow& row : plan.rows) {
     const Sequence& s = *row.sequence;
     Choice& c = *active_.at(s.id)->choices[size_t(s.choice)];
     const bool prompt = row.start + row.count <= s.prompt || row.count > 1 + s.drafts;
-    const double share = prompt && spread   ? spread_cost(t, row)
-                         : prompt           ? plan.prompt_tokens ? cost.prompt * row.count / plan.prompt_tokens : 0
+    const double share = prompt && s.in_shares ? share_of(t, row)
+                         : prompt ? cost.together ? (cost.prompt - cost.shares) * row.count / cost.together : 0
                          : plan.decode_rows ? cost.decode * row.count / plan.decode_rows
                                             : 0;
-    if (prompt && spread && row.samples) stats_.padded += std::max(0, t.prompt.bucket(s.reads) - s.reads);
+    if (prompt && s.in_shares && row.samples) stats_.padded += std::max(0, t.prompt.bucket(s.reads) - s.reads);
     const double seconds = share + cost.launch / double(plan.rows.size());
     c.joules += seconds * t.watts, c.usd += seconds * t.dollars_per_hour / 3600;
   }
   stats_.joules += cost.seconds() * t.watts, stats_.usd += cost.seconds() * t.dollars_per_hour / 3600;
   if (plan.decode_rows) stats_.padded += t.decode.bucket(plan.decode_rows) - plan.decode_rows;
-  if (plan.prompt_tokens && !spread)
-    stats_.padded += std::max(0, t.prompt.bucket(plan.prompt_tokens) - plan.prompt_tokens);
+  if (cost.together) stats_.padded += std::max(0, t.prompt.bucket(cost.together) - cost.together);
 }
 
 void Engine::take_prompt_logprobs(Choice& c, const StepRow& row, std::span<const float> logits) {

@@ -292,7 +292,7 @@ void Scheduler::plan_prompts(StepPlan& plan, double now) {
     running_.push_back(s);
     worst_ += worst_pages(*s);
     if (s->first_run < 0) s->first_run = now;
-    s->reads = s->length - s->computed;
+    s->reads = s->length - s->computed, s->in_shares = false;
     if (s->imported && grow(s, s->length)) {
       s->computed = s->imported;
       plan.rows.push_back({s, s->computed, 1, true});

@@ -209,11 +209,13 @@ TEST_CASE("a prompt costs the chip the same, whether it is read alone or in smal
   t.prompt = {{16, 64}, {0, 256}, {0.004, 0.005, 0.012, 0.016}};
   t.decode = {{1, 4, 16}, {0, 256}, {0.005, 0.006, 0.0055, 0.008, 0.007, 0.014}};
   t.dollars_per_hour = 3600, t.watts = 10;
-  for (const int32_t prompt : {5, 16, 40, 64}) {
+  // The first request writes for as long as the prompt is read, or ends while it is.
+  for (const auto& [prompt, written] :
+       {std::pair{5, 240}, {16, 240}, {40, 240}, {64, 240}, {40, 9}, {64, 9}, {64, 16}}) {
     EngineOptions o = options();
     o.cost = t, o.scheduler.mixed_chunk = 3;
     auto e = engine(std::move(o));
-    const int64_t writes = *e->add(request(30, 2, 240, 1.0f));
+    const int64_t writes = *e->add(request(30, 2, written, 1.0f));
     int64_t id = 0;
     std::map<int64_t, Event> ends;
     while (ends.size() < 2) {
@@ -225,7 +227,7 @@ TEST_CASE("a prompt costs the chip the same, whether it is read alone or in smal
     }
     CHECK(ends[id].usd == doctest::Approx(t.prompt.at(prompt, prompt)));
     CHECK(ends[id].joules == doctest::Approx(10 * t.prompt.at(prompt, prompt)));
-    CHECK(ends[writes].usage.completion == 240);
+    CHECK(ends[writes].usage.completion == written);
     const Stats s = e->stats();
     CHECK(s.usd == doctest::Approx(ends[id].usd + ends[writes].usd));
     CHECK(s.chip_s == doctest::Approx(s.usd));
