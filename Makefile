@@ -30,9 +30,9 @@ build/.apt: setup/apt.txt
 build/build.ninja: | .venv/.ready
 	@$(configure) -B build -DTRINE_PYTHON=ON
 
-# The kernels' results appear while what only the models need (torch's extension, the plugins) is compiled.
+# The kernels' results appear while what only the models need (the command, torch's extension, the plugins) is compiled.
 demo: .venv/.ready build/.apt build/build.ninja
-	@cmake --build build -j $(JOBS) --target _core trine
+	@cmake --build build -j $(JOBS) --target _core
 	@$(MAKE) --no-print-directory build > build/rest.log 2>&1 & rest=$$!; $(PYTHON) examples/demo.py kernels || exit 1; \
 	wait $$rest || { cat build/rest.log; exit 1; }; $(PYTHON) examples/demo.py models
 

@@ -17,13 +17,16 @@ string(APPEND table "\nvoid bind_all([[maybe_unused]] nanobind::module_& m) {\n$
 file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/python/bind_all.cpp CONTENT "${table}" @ONLY)
 
 nanobind_add_module(_core NB_STATIC NOMINSIZE src/api/python/module.cpp src/api/python/arrays.cpp src/api/python/serve_read.cpp ${binds} ${CMAKE_BINARY_DIR}/python/bind_all.cpp)
-target_link_libraries(_core PRIVATE ${trine_folders})
+# The command is a program of its own: what Python calls lies below it, and is built while tools/ still compiles.
+set(python_folders ${trine_folders})
+list(REMOVE_ITEM python_folders trine_tools)
+target_link_libraries(_core PRIVATE ${python_folders})
 target_compile_definitions(_core PRIVATE TRINE_VERSION="${PROJECT_VERSION}")
 trine_precompile(_core python)
 
 # The PJRT plugin: a library of its own that shows one symbol.
 add_library(trine_pjrt MODULE src/api/pjrt/plugin.cpp)
-target_link_libraries(trine_pjrt PRIVATE ${trine_folders})
+target_link_libraries(trine_pjrt PRIVATE ${python_folders})
 target_link_options(trine_pjrt PRIVATE -Wl,--exclude-libs,ALL)
 set_target_properties(trine_pjrt PROPERTIES PREFIX "" CXX_VISIBILITY_PRESET hidden)
 
@@ -39,7 +42,7 @@ if(NOT no_torch)
   Python_add_library(_torch MODULE WITH_SOABI ${torch_sources})
   target_include_directories(_torch SYSTEM PRIVATE ${torch_folder}/include ${torch_folder}/include/torch/csrc/api/include ${torch_folder}/include/kineto)
   target_link_directories(_torch PRIVATE ${torch_folder}/lib)
-  target_link_libraries(_torch PRIVATE ${trine_folders} torch torch_cpu torch_python c10)
+  target_link_libraries(_torch PRIVATE ${python_folders} torch torch_cpu torch_python c10)
   target_link_options(_torch PRIVATE -Wl,--exclude-libs,ALL)
   set_target_properties(_torch PROPERTIES CXX_VISIBILITY_PRESET hidden BUILD_RPATH ${torch_folder}/lib)
   trine_precompile(_torch torch)

@@ -138,8 +138,8 @@ def show_kernels():
     table(rows)
     print(f"\n{why_f32_is_slower('trn1', 'trn2')}")
     print("\nvalues: every instruction executed, results agree with NumPy on every chip")
-    subprocess.run([TRINE, "run", OUT / "matmul_bf16.tasm", "--instance", "trn2.3xlarge", "--picture", OUT / "demo.svg",
-                    "--trace", OUT / "demo.json.gz"], check=True, stdout=subprocess.DEVNULL)
+    _core.save_picture(program, "trn2.3xlarge", str(OUT / "demo.svg"))
+    _core.save_trace(program, "trn2.3xlarge", str(OUT / "demo.json.gz"))
     print("timeline of the bf16 program on trn2 → out/demo.svg; in full → out/demo.json.gz (open in Perfetto)")
     show_kernel(rng)
 
