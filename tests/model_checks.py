@@ -1,5 +1,6 @@
 """What the checks of families against their makers share: small random models, by the weights of a file they wrote."""
 
+import jax
 import numpy as np
 import safetensors.torch
 import torch
@@ -46,6 +47,21 @@ def near(got, want, limit=2e-5):
     want = want.detach().numpy() if hasattr(want, "detach") else want
     error = np.abs(np.asarray(got) - want).max() / np.abs(want).max()
     assert np.asarray(got).shape == want.shape and error <= limit, f"error {error:.1e} of the largest value; limit {limit:.0e}"
+
+
+def decodes_alike(kind, config, folder):
+    """Whether a decoder gives what theirs gives: forward, a prompt into the cache, tokens out of it."""
+    theirs, ours, params = pair(kind, config, folder)
+    ids = tokens()
+    with torch.no_grad():
+        want = theirs(torch.tensor(ids).long(), use_cache=False).logits
+    near(jax.jit(ours.forward)(params, {"tokens": ids}), want)
+    logits, cache = jax.jit(ours.prefill)(params, {"tokens": ids[:, :9]}, ours.empty_cache(2, 16))
+    near(logits, want[:, 8])
+    decode = jax.jit(ours.decode)
+    for at in range(9, 12):
+        logits, cache = decode(params, {"tokens": ids[:, at : at + 1], "at": np.int32(at)}, cache)
+        near(logits, want[:, at])
 
 
 def megatron_file(theirs, folder, groups, gated):

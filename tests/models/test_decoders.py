@@ -4,7 +4,7 @@ import jax
 import numpy as np
 import pytest
 import torch
-from model_checks import GROUPED, SIZES, megatron_file, near, pair, tokens
+from model_checks import GROUPED, SIZES, decodes_alike, megatron_file, near, pair, tokens
 from trine import models
 
 FOUR = GROUPED | dict(num_hidden_layers=4)
@@ -64,18 +64,7 @@ CASES = {
 
 @pytest.mark.parametrize("name", CASES)
 def test_decoder(name, tmp_path):
-    kind, config = CASES[name]
-    theirs, ours, params = pair(kind, config, tmp_path)
-    ids = tokens()
-    with torch.no_grad():
-        want = theirs(torch.tensor(ids).long(), use_cache=False).logits
-    near(jax.jit(ours.forward)(params, {"tokens": ids}), want)
-    logits, cache = jax.jit(ours.prefill)(params, {"tokens": ids[:, :9]}, ours.empty_cache(2, 16))
-    near(logits, want[:, 8])
-    decode = jax.jit(ours.decode)
-    for at in range(9, 12):
-        logits, cache = decode(params, {"tokens": ids[:, at : at + 1], "at": np.int32(at)}, cache)
-        near(logits, want[:, at])
+    decodes_alike(*CASES[name], tmp_path)
 
 
 @pytest.mark.parametrize("kind", ["GPT2Model", "Qwen2Model"])

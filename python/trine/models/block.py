@@ -64,6 +64,8 @@ def block_parameters(c):
         tree["gate"] = p.dense(c.width, c.ffn, c.mlp_bias, "columns", count=count)
     if c.experts:
         tree |= experts.parameters(c)
+    if c.activation == "xielu":
+        tree |= {name: {"table": p.Parameter((1,), "zeros")} for name in ("bend_up", "bend_down")}
     if c.layer_scale:
         tree |= {name: {"table": p.Parameter((c.width,), "ones")} for name in ("scale1", "scale2")}
     return tree
@@ -75,7 +77,7 @@ def layers_parameters(c):
 
 @jax.named_scope("norm")
 def normed(params, c, x):
-    return norm(params, x, c.eps, c.norm == "rms1", c.norm == "centred")
+    return norm(params, x, c.eps, c.norm in ("rms1", "layer1"), c.norm in ("centred", "plain"))
 
 
 def heads_of(x, c):
@@ -208,11 +210,19 @@ def cross_attention(layer, c, x, keys, mask, axis):
     return dense_rows(layer["o"], attend(q, keys["k"], keys["v"], mask, c.score_scale or None), axis)
 
 
+def xielu(layer, axis, x):
+    """Above zero a parabola, below it a bent exponential: how much each is bent is learned (arXiv 2411.13010)."""
+    up, down = (jax.nn.softplus(copied(layer[name]["table"], axis)) for name in ("bend_up", "bend_down"))
+    below = (jnp.expm1(jnp.minimum(x, -1e-6)) - x) * (0.5 + down)
+    return jnp.where(x > 0, up * x * x, below) + 0.5 * x
+
+
 @jax.named_scope("mlp")
 def mlp(layer, c, x, axis):
     if c.experts:
         return experts.mixture(layer, c, x, axis)
-    act, x = ACTIVATIONS[c.activation], gathered(x, axis, c.dealt)
+    x = gathered(x, axis, c.dealt)
+    act = functools.partial(xielu, layer, axis) if c.activation == "xielu" else ACTIVATIONS[c.activation]
     h = experts.gated(c, dense(layer["gate"], x), lambda: dense(layer["up"], x)) if c.gated else act(dense(layer["up"], x))
     return scaled(dense_rows(layer["down"], h, axis, c.dealt), c.mlp_scales[1])
 
@@ -251,8 +261,8 @@ def block(layer, c, x, angles=None, mask=None, bias=None, cache=None, at=0, cros
         return x + normed(layer["norm2"], c, mlp(layer, c, x, axis)), cache
     if c.block == "sandwich":
         y, cache = attended(normed(layer["norm1"], c, x))
-        x = x + normed(layer["norm1_after"], c, y)
-        return x + normed(layer["norm2_after"], c, mlp(layer, c, normed(layer["norm2"], c, x), axis)), cache
+        x = added(layer, c, x, normed(layer["norm1_after"], c, y), "1")
+        return added(layer, c, x, normed(layer["norm2_after"], c, mlp(layer, c, normed(layer["norm2"], c, x), axis)), "2"), cache
     y, cache = attended(normed(layer["norm1"], c, x) if c.first_norm else x)
     x = added(layer, c, x, y, "1")
     if c.block == "bare":

@@ -410,6 +410,23 @@ MEGATRON = Family(
           "bias_gelu_fusion", "bias_swiglu_fusion", "masked_softmax_fusion", "tensor_model_parallel_size", "pipeline_model_parallel_size",
           "sequence_parallel", "micro_batch_size", "global_batch_size", "attention_dropout", "params_dtype", "bf16", "fp16"))  # fmt: skip
 
+LFM2 = LLAMA.like("lfm2", "short convolutions in most layers, attention in the others", {
+    "norm": "model.embedding_norm", "layers.norm1": LAYER + "operator_norm", "layers.norm2": LAYER + "ffn_norm",
+    "layers.gate": LAYER + "feed_forward.w1",
+    "layers.up": LAYER + "feed_forward.w3", "layers.down": LAYER + "feed_forward.w2",
+    "layers.o": LAYER + "self_attn.out_proj|" + LAYER + "conv.out_proj",
+    "layers.q_norm": LAYER + "self_attn.q_layernorm", "layers.k_norm": LAYER + "self_attn.k_layernorm", "layers.conv": LAYER + "conv.conv",
+    "layers.before": LAYER + "conv.in_proj#0/third", "layers.after": LAYER + "conv.in_proj#1/third",
+    "layers.x": LAYER + "conv.in_proj#2/third"},
+    qk_norm="head", qkv_bias=False, o_bias=False, mlp_bias=False, ffn=lfm_ffn, eps=Key("norm_eps", "block_norm_eps", default=1e-5),
+    kernel=key("conv_L_cache", 3),
+    rope=lambda c: rope_of(c, theta=1000000.0), tied=lambda c: Key("tie_embedding", "tie_word_embeddings", default=True)(c), activation="silu",
+    forms=lfm_forms,
+    also=("block_dim", "block_ff_dim", "block_mlp_init_scale", "block_norm_eps", "block_out_init_scale", "block_use_swiglu",
+    "block_use_xavier_init",
+          "conv_dim", "conv_dim_out", "conv_use_xavier_init", "eos_token_id", "num_heads", "theta", "use_pos_enc", "tie_word_embeddings",
+          "intermediate_size"))  # fmt: skip
+
 # ---- the rows
 
 DECODERS = [
@@ -476,22 +493,7 @@ DECODERS = [
             "mlp", router="gate.wg", shared="shared_mlp"), qk_norm="after", rope=hunyuan_rope, mlp_bias=False, eps=key("rms_norm_eps", 1e-5),
         experts=Key("num_experts"), chosen=lambda c: c["moe_topk"] if isinstance(c["moe_topk"], int) else c["moe_topk"][0],
         shared_ffn=Key("intermediate_size")),
-    LLAMA.like("lfm2", "short convolutions in most layers, attention in the others", {
-        "norm": "model.embedding_norm", "layers.norm1": LAYER + "operator_norm", "layers.norm2": LAYER + "ffn_norm",
-        "layers.gate": LAYER + "feed_forward.w1",
-        "layers.up": LAYER + "feed_forward.w3", "layers.down": LAYER + "feed_forward.w2",
-        "layers.o": LAYER + "self_attn.out_proj|" + LAYER + "conv.out_proj",
-        "layers.q_norm": LAYER + "self_attn.q_layernorm", "layers.k_norm": LAYER + "self_attn.k_layernorm", "layers.conv": LAYER + "conv.conv",
-        "layers.before": LAYER + "conv.in_proj#0/third", "layers.after": LAYER + "conv.in_proj#1/third",
-        "layers.x": LAYER + "conv.in_proj#2/third"},
-        qk_norm="head", qkv_bias=False, o_bias=False, mlp_bias=False, ffn=lfm_ffn, eps=Key("norm_eps", "block_norm_eps", default=1e-5),
-        kernel=key("conv_L_cache", 3),
-        rope=lambda c: rope_of(c, theta=1000000.0), tied=lambda c: Key("tie_embedding", "tie_word_embeddings", default=True)(c), activation="silu",
-        forms=lfm_forms,
-        also=("block_dim", "block_ff_dim", "block_mlp_init_scale", "block_norm_eps", "block_out_init_scale", "block_use_swiglu",
-        "block_use_xavier_init",
-              "conv_dim", "conv_dim_out", "conv_use_xavier_init", "eos_token_id", "num_heads", "theta", "use_pos_enc", "tie_word_embeddings",
-              "intermediate_size")),
+    LFM2,
     MAMBA,
     MAMBA.like("falcon_mamba", "mamba with norms of step, in and out", also=("mixer_rms_eps",)),
     MAMBA.like("mamba2", "a decaying state per head in attention's place, no MLP", state_names(MIXER), space=mamba2_space,

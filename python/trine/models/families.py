@@ -1,21 +1,24 @@
 """The families by name: one row each says what differs, and what its weights are called. Reading needs no JAX.
 
-The rows are in decoder_rows, encoder_rows, pair_rows, vision_rows and diffusion_rows; what a row is made of, in rows.
+The rows are in decoder_rows, dense_rows, expert_rows, encoder_rows, pair_rows, vision_rows and diffusion_rows; what a row is
+made of, in rows.
 """
 
 import difflib
 
 from trine.models.decoder_rows import DECODERS
+from trine.models.dense_rows import DENSE
 from trine.models.diffusion_rows import DIFFUSION
 from trine.models.encoder_rows import ENCODERS
 from trine.models.pair_rows import PAIRS
+from trine.models.expert_rows import EXPERTS
 from trine.models.reading import ConfigError
 from trine.models.rows import Key
 from trine.models.vision_rows import VISION
 
 __all__ = ["FAMILIES", "ConfigError", "Key", "family_of"]
 
-FAMILIES = {row.name: row for row in [*DECODERS, *ENCODERS, *PAIRS, *VISION, *DIFFUSION]}
+FAMILIES = {row.name: row for row in [*DECODERS, *DENSE, *EXPERTS, *ENCODERS, *PAIRS, *VISION, *DIFFUSION]}
 CLASSES = {"UNet2DConditionModel": "stable-diffusion unet", "DiTTransformer2DModel": "dit", "SD3Transformer2DModel": "sd3",
            "FluxTransformer2DModel": "flux", "AutoencoderKL": "autoencoder_kl"}  # fmt: skip; of diffusers
 

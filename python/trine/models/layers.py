@@ -102,7 +102,9 @@ def norm(params, x, eps, plus_one=False, centred=False):
     if centred or "bias" in params:
         wide = wide - wide.mean(-1, keepdims=True)
     wide = wide * jax.lax.rsqrt((wide * wide).mean(-1, keepdims=True) + eps)
-    y = wide.astype(x.dtype) * (params["scale"] + 1 if plus_one else params["scale"])
+    y = wide.astype(x.dtype)
+    if "scale" in params:
+        y = y * (params["scale"] + 1 if plus_one else params["scale"])
     return y + params["bias"] if "bias" in params else y
 
 

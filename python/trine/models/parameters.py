@@ -84,8 +84,11 @@ def dense(inputs, outputs, bias=True, split=None, parts=0, groups=0, count=None)
 
 
 def norm(width, kind, split=None, parts=0, groups=0):
-    scale = Parameter((width,), "zeros" if kind == "rms1" else "ones", split=split, parts=parts, groups=groups)
-    return {"scale": scale} | ({"bias": Parameter((width,), "zeros", split=split, parts=parts, groups=groups)} if kind == "layer" else {})
+    if kind == "plain":
+        return {}
+    scale = Parameter((width,), "zeros" if kind in ("rms1", "layer1") else "ones", split=split, parts=parts, groups=groups)
+    biased = kind in ("layer", "layer1")
+    return {"scale": scale} | ({"bias": Parameter((width,), "zeros", split=split, parts=parts, groups=groups)} if biased else {})
 
 
 def table(rows, width, split=None):

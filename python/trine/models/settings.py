@@ -102,7 +102,7 @@ class Transformer:
     head_dim: int = 0
     context: int = 0
     causal: bool = True
-    norm: str = "layer"  # rms; rms1: RMS norm times 1 + scale; centred: layer norm without a bias
+    norm: str = "layer"  # rms; rms1, layer1: times 1 + scale; centred: layer norm without a bias; plain: without weights
     eps: float = 1e-5
     positions: str = "rope"  # learned, waves (sines and cosines that are added), alibi, relative, none
     position_offset: int = 0

@@ -51,6 +51,9 @@ def part_of(value, part, c):
         return value[..., : c.width, :] if name == "first" else value[..., c.width :, :]
     if layout == "third":
         return np.split(value, 3, -1)[int(name)]
+    if layout == "quarters":  # q, v and k of each of four parts of the heads
+        each = value.reshape(*value.shape[:-1], 4, 3, -1)[..., "qvk".index(name), :]
+        return each.reshape(*value.shape[:-1], -1)
     if layout == "heads":  # of latent keys or values, head by head
         return np.ascontiguousarray(value.transpose(1, 0, 2)).reshape(value.shape[1], -1)
     if layout == "latent":
