@@ -14,6 +14,8 @@ from model_checks import megatron_file, randomised  # noqa: E402
 
 from trine import _core, models  # noqa: E402
 from trine.models.decoder_rows import DECODERS  # noqa: E402
+from trine.models.dense_rows import DENSE  # noqa: E402
+from trine.models.expert_rows import EXPERTS as ROUTED_ROWS  # noqa: E402
 from trine.serve import model  # noqa: E402
 
 SIZES = dict(vocab_size=99, hidden_size=64, intermediate_size=96, num_hidden_layers=2, num_attention_heads=4, max_position_embeddings=64)
@@ -84,6 +86,49 @@ CASES |= {
                                         ssm_multipliers=[0.9, 0.8, 1.1, 1.2, 0.7])),
     "falcon_h1 normed": ("FalconH1", H1 | dict(mamba_rms_norm=True, mamba_norm_before_gate=False, tie_word_embeddings=True)),
     "recurrent_gemma": ("RecurrentGemma", SIZES | dict(num_hidden_layers=4, num_key_value_heads=1, lru_width=48, attention_window_size=5)),
+}  # fmt: skip
+FEW = dict(num_experts_per_tok=2, moe_intermediate_size=32)
+ROUTED = GROUPED | FEW | dict(n_routed_experts=8, head_dim=16)
+NARROW = dict(kv_lora_rank=32, q_lora_rank=48, qk_rope_head_dim=16, qk_nope_head_dim=24, v_head_dim=20)
+MAMBA = dict(mamba_n_heads=8, mamba_d_head=16, mamba_d_state=6, mamba_n_groups=2, mamba_chunk_size=4, mamba_expand=2)
+FACTORS = dict(embedding_multiplier=3.0, attention_multiplier=0.2, residual_multiplier=0.5)
+CASES |= {
+    "olmo": ("Olmo", GROUPED | dict(clip_qkv=0.6)),
+    "olmo3": ("Olmo3", FOUR | dict(sliding_window=5)),
+    "exaone4": ("Exaone4", FOUR | dict(sliding_window=5)),
+    "cwm": ("Cwm", FOUR | dict(head_dim=16, sliding_window=5)),
+    "ernie4_5": ("Ernie4_5", GROUPED | dict(head_dim=32, use_bias=True)),
+    "helium": ("Helium", GROUPED | dict(head_dim=16)),
+    "seed_oss": ("SeedOss", GROUPED | dict(head_dim=32, attention_out_bias=True, pad_token_id=0)),
+    "jais2": ("Jais2", GROUPED | dict(head_dim=16)),
+    "nemotron": ("Nemotron", GROUPED | dict(mlp_bias=True)),
+    "apertus": ("Apertus", GROUPED),
+    "stablelm": ("StableLm", GROUPED | dict(use_qkv_bias=True, partial_rotary_factor=0.5)),
+    "stablelm parallel": ("StableLm", GROUPED | dict(use_parallel_residual=True, partial_rotary_factor=0.5)),
+    "persimmon": ("Persimmon", SIZES),
+    "hyperclovax": ("HyperCLOVAX", GROUPED | FACTORS | dict(logits_scaling=0.25)),
+    "vaultgemma": ("VaultGemma", GROUPED | dict(head_dim=16, sliding_window=5, query_pre_attn_scalar=20)),
+    "youtu": ("Youtu", SIZES | NARROW),
+    "minicpm3": ("MiniCPM3", SIZES | NARROW | dict(scale_emb=3, dim_model_base=32)),
+    "gpt_bigcode": ("GPTBigCode", OLD),
+    "codegen": ("CodeGen", OLD | dict(rotary_dim=8)),
+    "biogpt": ("BioGpt", SIZES),
+    "openai-gpt": ("OpenAIGPTLMHead", OLD),
+    "olmoe": ("Olmoe", GROUPED | dict(num_experts=4, num_experts_per_tok=2)),
+    "flex_olmo": ("FlexOlmo", GROUPED | dict(num_experts=4, num_experts_per_tok=2, pad_token_id=0)),
+    "granitemoe": ("GraniteMoe", GROUPED | FACTORS | dict(num_local_experts=4)),
+    "granitemoeshared": ("GraniteMoeShared", GROUPED | FACTORS | dict(num_local_experts=4, shared_intermediate_size=32)),
+    "granitemoehybrid": ("GraniteMoeHybrid", GROUPED | FACTORS | MAMBA | dict(
+        num_local_experts=4, shared_intermediate_size=32, layer_types=["linear_attention", "full_attention"])),
+    "granitemoehybrid without experts": ("GraniteMoeHybrid", GROUPED | FACTORS | MAMBA | dict(
+        num_local_experts=0, shared_intermediate_size=32, layer_types=["full_attention", "linear_attention"])),
+    "glm4_moe": ("Glm4Moe", ROUTED | dict(use_qk_norm=True, routed_scaling_factor=1.5)),
+    "solar_open": ("SolarOpen", ROUTED),
+    "dots1": ("Dots1", ROUTED | dict(n_shared_experts=2, first_k_dense_replace=1)),
+    "glm4_moe_lite": ("Glm4MoeLite", SIZES | FEW | NARROW | dict(n_routed_experts=4)),
+    "ernie4_5_moe": ("Ernie4_5_Moe", GROUPED | dict(moe_num_experts=4, moe_k=2, moe_intermediate_size=32)),
+    "lfm2_moe": ("Lfm2Moe", GROUPED | FEW | dict(num_experts=4, num_dense_layers=1, layer_types=["conv", "full_attention"])),
+    "minimax_m2": ("MiniMaxM2", GROUPED | dict(num_local_experts=4, num_experts_per_tok=2, head_dim=16)),
 }  # fmt: skip
 HAIRS = {"phimoe"}  # f16 keys and values put two experts of one token in the other order: theirs, too, and compared with that
 NO_TRANSFORMERS = {"megatron_gpt"}  # its own names; what it is otherwise is llama's or gpt2's, and test_megatron compares it with these
@@ -173,4 +218,4 @@ def test_what_is_not_served_is_named():
 
 def test_every_decoder_is_served():
     named = {name.split()[0] for name in CASES} | NO_TRANSFORMERS
-    assert named == {row.name for row in DECODERS}
+    assert named == {row.name for row in [*DECODERS, *DENSE, *ROUTED_ROWS]}

@@ -113,6 +113,11 @@ def router_of(c):
             "of_group": r.of_group, "jitter": r.jitter}  # fmt: skip
 
 
+def activation_of(c):
+    """Of a clipped gate and of xIELU the name says nothing: the limit and a layer's two numbers do."""
+    return {"xielu": "silu"}.get(c.activation, c.activation) if not c.gate_limit else "quick_gelu"
+
+
 def shape_of(c, context=0, family=""):
     """The engine's shape of settings."""
     check(c, family)
@@ -126,8 +131,8 @@ def shape_of(c, context=0, family=""):
         "width": c.width, "heads": c.heads, "kv_heads": c.heads if c.latent else c.kv_heads,
         "head_dim": c.latent.still + c.latent.rotated if c.latent else c.head_dim, "vocab": c.vocab, "embed": c.embed if c.embed != c.width else 0,
         "context": context, "layers": layers, "ropes": [angles(rope, turning, context) for rope in ropes], "biases": biases(c, context) if c.positions == "alibi" else None,
-        "block": "pre" if c.block == "bare" else c.block, "norms": c.norms, "centred": c.norm in ("layer", "centred"), "plus_one": c.norm == "rms1", "eps": c.eps,
-        "qk_norm": "" if c.latent else c.qk_norm, "activation": "quick_gelu" if c.gate_limit else c.activation, "gated": c.gated,
+        "block": "pre" if c.block == "bare" else c.block, "norms": c.norms, "centred": c.norm not in ("rms", "rms1"), "plus_one": c.norm in ("rms1", "layer1"), "eps": c.eps,
+        "qk_norm": "" if c.latent else c.qk_norm, "activation": activation_of(c), "gated": c.gated,
         "embed_scale": c.embed_scale, "head_scale": c.head_scale, "residual": c.residual, "logit_cap": c.logit_cap, "score_cap": c.score_cap,
         "score_scale": c.score_scale, "position_offset": c.position_offset, "clip": c.clip, "gate_limit": c.gate_limit,
         "router": router_of(c) if any(own.experts for own in each) else None, "latent": asdict(c.latent) if c.latent else None,
@@ -198,7 +203,14 @@ def of_tree(model, params, name="model", store="", eos=(), context=0, number=0):
         value = np.asarray(value)
         add(matrices, vectors, path, value, store, model.settings.heads)
     place(matrices, model.settings, shape["context"])
+    vectors |= plain_norms(model.settings)
     return Prepared(name, shape, matrices, vectors, list(eos), number, model.settings.vocab, model=model, config=model.config)
+
+
+def plain_norms(c):
+    """Scales of norms that have none in the file."""
+    names = ["norm", *(f"layers.{i}.norm{n}" for i in range(c.layers) for n in (1, 2))] if c.norm == "plain" else []
+    return {f"{name}.scale": np.ones(c.width, np.float32) for name in names}
 
 
 def add(matrices, vectors, path, value, store="", heads=0):
@@ -349,6 +361,7 @@ def of_stored(model, path, ends, context):
         add(matrices, vectors, leaf_path, value, heads=model.settings.heads)
     shape = shape_of(model.settings, context, model.family.name)
     place(matrices, model.settings, shape["context"])
+    vectors |= plain_norms(model.settings)
     return Prepared(path.name, shape, matrices, vectors, ends, identity(path), model.settings.vocab, model=model, config=model.config)
 
 

@@ -168,6 +168,9 @@ Result<Decoder::Mlp> Decoder::mlp(const std::string& at, const std::string& end,
   m.up = TRY(dense(at + "up" + end, ffn, shape_.width, true));
   m.down = TRY(dense(at + "down" + end, shape_.width, ffn, true));
   if (shape_.gated) m.gate = TRY(dense(at + "gate" + end, ffn, shape_.width, true));
+  m.bend_up = TRY(vector(at + "bend_up", 1)), m.bend_down = TRY(vector(at + "bend_down", 1));
+  if (!m.bend_up != !m.bend_down)
+    return fail(Code::invalid, cat(at, "bend_up and bend_down: one is there, both or none are needed"));
   return m;
 }
 

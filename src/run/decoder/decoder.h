@@ -51,6 +51,8 @@ class Decoder {
   };
   struct Mlp {
     Dense gate, up, down;
+    const std::vector<float>* bend_up = nullptr;  // xIELU: a learned number each, in the activation's place
+    const std::vector<float>* bend_down = nullptr;
   };
   struct Taps {
     const std::vector<float>*w = nullptr, *b = nullptr;  // kernel × channels
@@ -127,7 +129,7 @@ class Decoder {
   void gate_norm(const Mix& m);
   void recurrence(std::span<const TokenRun> runs, int layer, const float* x, float* y, KvMemory& kv);
   void beside(std::span<const TokenRun> runs, int layer, const float* x, float* y, KvMemory& kv);
-  float* activated(int64_t rows, int64_t ffn);  // what goes into `down`, of gate_ and up_
+  float* activated(const Mlp& mlp, int64_t rows, int64_t ffn);  // what goes into `down`, of gate_ and up_
   void feed_forward(std::span<const TokenRun> runs, int layer, const float* x, float* y);
   void mixture(std::span<const TokenRun> runs, int layer, const float* x, float* y);
   void expert(const Mlp& m, int64_t ffn, const float* x, int64_t rows, float* y);

@@ -124,7 +124,7 @@ void Decoder::expert(const Mlp& m, int64_t ffn, const float* x, int64_t rows, fl
     times({{&m.gate, gate_.data()}, {&m.up, up_.data()}}, x, rows, shape_.width);
   else
     times({{&m.up, up_.data()}}, x, rows, shape_.width);
-  times({{&m.down, y}}, activated(rows, ffn), rows, ffn);
+  times({{&m.down, y}}, activated(m, rows, ffn), rows, ffn);
 }
 
 // The expert that every token goes to, weighed by a gate in some families.

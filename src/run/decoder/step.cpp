@@ -245,7 +245,15 @@ void Decoder::mixed(std::span<const TokenRun> runs, int index, const float* x, f
   }
 }
 
-float* Decoder::activated(int64_t rows, int64_t ffn) {
+// xIELU: a parabola above zero, a bent exponential below.
+static void bend(float* x, int64_t count, float up, float down) {
+  for (int64_t i = 0; i < count; ++i) {
+    const float v = x[i];
+    x[i] = 0.5f * v + (v > 0 ? up * v * v : (std::expm1(std::min(v, -1e-6f)) - v) * (0.5f + down));
+  }
+}
+
+float* Decoder::activated(const Mlp& mlp, int64_t rows, int64_t ffn) {
   float* inner = shape_.gated ? gate_.data() : up_.data();
   const float most = shape_.gate_limit;
   parallel_for(rows, kRowGrain, [&](int64_t begin, int64_t end) {
@@ -256,7 +264,10 @@ float* Decoder::activated(int64_t rows, int64_t ffn) {
       if (most != 0.0f)
         for (int64_t j = 0; j < ffn; ++j)
           gate[j] = std::min(gate[j], most), up[j] = std::clamp(up[j], -most, most) + 1.0f;
-      packed_kernels().activate(shape_.activation, gate, shape_.gated ? up : nullptr, ffn);
+      if (mlp.bend_up)
+        bend(gate, ffn, std::log1p(std::exp(mlp.bend_up->front())), std::log1p(std::exp(mlp.bend_down->front())));
+      else
+        packed_kernels().activate(shape_.activation, gate, shape_.gated ? up : nullptr, ffn);
     }
   });
   return inner;
@@ -270,7 +281,7 @@ void Decoder::feed_forward(std::span<const TokenRun> runs, int index, const floa
   else
     project(runs, {{&l.mlp.up, up_.data()}}, x, shape_.width);
   const int64_t ffn = shape_.layers[size_t(index)].ffn;
-  project(runs, {{&l.mlp.down, y}}, activated(int64_t(rows_.size()), ffn), ffn);
+  project(runs, {{&l.mlp.down, y}}, activated(l.mlp, int64_t(rows_.size()), ffn), ffn);
   if (shape_.mlp_scales[1] != 1.0f)
     for (size_t i = 0; i < rows_.size() * size_t(shape_.width); ++i) y[i] *= shape_.mlp_scales[1];
 }
@@ -299,7 +310,7 @@ void Decoder::layer_step(std::span<const TokenRun> runs, int index, KvMemory& kv
     part(before && first.scale ? h : x, y);
     if (shape_.block == Block::normed) normed(first, y, y, width);
     if (shape_.block == Block::sandwich) normed(after, y, y, width);
-    add(x, y, shape_.block == Block::pre ? shape_.residual : 1.0f);
+    add(x, y, before ? shape_.residual : 1.0f);
     if (shape_.block == Block::post) normed(first, x, x, width);
   };
   half(l.norm1, l.after1, [&](const float* from, float* to) { mixed(runs, index, from, to, kv); });
