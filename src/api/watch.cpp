@@ -168,7 +168,10 @@ void Watcher::run() {
     }
     const auto time = time_written(cat(reader_.folder(), "/", next.file, ".programs/", next.key), next.instance);
     const std::lock_guard lock(mutex_);
-    if (time) (void)times_.store(next.key, next.instance, *time).has_value();
+    if (time)
+      (void)times_.store(next.key, next.instance, *time).has_value();
+    else
+      asked_.erase(cat(next.key, next.instance));  // it could not be read now, and may be later
     --pending_;
   }
 }

@@ -33,17 +33,13 @@ Result<Exit> once(const Args& args, api::Watcher& watcher, run::Monitor& monitor
   const auto pause = [&] { std::this_thread::sleep_for(std::chrono::duration<double>(period)); };
   run::Sample sample = watcher.sample(period);
   monitor.read_system(sample);
-  const auto begin = Clock::now();
-  const auto goes_on = [&] {
-    if (watcher.is_timing()) return Clock::now() < begin + std::chrono::seconds(60);
-    return run::awaits_times(sample) && Clock::now() < begin + std::chrono::seconds(10);
-  };
+  const auto end = Clock::now() + std::chrono::seconds(60);
   do {
     pause();
     sample = watcher.sample(period);
     monitor.read_system(sample);
     if (watcher.is_timing()) note(cat("timing ", watcher.pending(), " programs for the chip"));
-  } while (goes_on());
+  } while ((watcher.is_timing() || run::awaits_times(sample)) && Clock::now() < end);
   if (args.has("--json")) {
     print(report("top").set("sample", monitor.document(sample)).text(2) + "\n");
     return Exit::ok;
