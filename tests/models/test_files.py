@@ -168,7 +168,7 @@ def test_configurations():
     for name in models.configurations():
         model = models.build(name)
         assert model.parameters_count() == counts.get(name, model.parameters_count()), name
-    with pytest.raises(models.ConfigError, match='"rwkv" is not in the zoo; there are albert, arcee, autoencoder_kl'):
+    with pytest.raises(models.ConfigError, match='"rwkv" is not in the zoo; there are albert, apertus, arcee, autoencoder_kl'):
         models.build({"model_type": "rwkv"})
     with pytest.raises(models.ConfigError, match='llama needs "hidden_size"'):
         models.build({"model_type": "llama"})

@@ -56,7 +56,7 @@ def _value(value):
     """What a row says of one choice: a constant, or the key of the configuration it is read from."""
     if isinstance(value, Key):
         return f"`{value.names[0]}`"
-    return "by config" if callable(value) else str(value) or "–"
+    return "by config" if callable(value) else "–" if value in ("", ()) else str(value)
 
 
 COLUMNS = ("norm", "positions", "block", "mixer", "activation", "gated", "kv_heads", "window", "experts", "qk_norm", "forms", "tied")
