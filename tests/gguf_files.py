@@ -103,6 +103,69 @@ ROWS = {
             {"feed_forward_length": 256, "attention.head_count_kv": None, "rope.dimension_count": None, "attention.max_alibi_bias": 8.0,
              "attention.clamp_kqv": 0.5, "attention.layer_norm_epsilon": 1e-5}),
 }  # fmt: skip
+FEW = dict(num_experts_per_tok=2, moe_intermediate_size=32)
+FEW_META = {"expert_count": 4, "expert_used_count": 2, "expert_feed_forward_length": 32}
+NARROW = dict(kv_lora_rank=32, q_lora_rank=48, qk_rope_head_dim=16, qk_nope_head_dim=24, v_head_dim=20)
+NARROW_META = {"attention.kv_lora_rank": 32, "attention.q_lora_rank": 48, "rope.dimension_count": 16, "attention.head_count_kv": 1}
+FACTORS = dict(embedding_multiplier=3.0, attention_multiplier=0.2, residual_multiplier=0.5, logits_scaling=4.0)
+FACTORS_META = {"embedding_scale": 3.0, "attention.scale": 0.2, "residual_scale": 0.5, "logit_scale": 4.0}
+HYBRID = GROUPED | FACTORS | dict(mamba_n_heads=8, mamba_d_head=16, mamba_d_state=6, mamba_n_groups=2, mamba_chunk_size=4, mamba_expand=2,
+                                  shared_intermediate_size=32, layer_types=["mamba", "attention"])  # fmt: skip
+HYBRID_META = FACTORS_META | {"attention.head_count_kv": [0, 2], "ssm.conv_kernel": 4, "ssm.inner_size": 128, "ssm.state_size": 6,
+                              "ssm.time_step_rank": 8, "ssm.group_count": 2, "rope.scaling.finetuned": False}  # fmt: skip
+ROWS |= {
+    "olmo": ("Olmo", GROUPED | dict(clip_qkv=0.6), {"attention.clamp_kqv": 0.6, "attention.layer_norm_epsilon": 1e-5}),
+    "olmo2 windows": ("Olmo3", GROUPED | dict(num_hidden_layers=4, sliding_window=5),
+                      {"block_count": 4, "attention.sliding_window": 5, "attention.sliding_window_pattern": [True, True, True, False]}),
+    "exaone4": ("Exaone4", GROUPED | dict(num_hidden_layers=4, sliding_window=5),
+                {"block_count": 4, "attention.sliding_window": 5, "attention.sliding_window_pattern": [True, True, True, False]}),
+    "exaone4 without windows": ("Exaone4", GROUPED | dict(sliding_window=None, layer_types=["full_attention"] * 2), {}),
+    "ernie4_5": ("Ernie4_5", GROUPED | dict(head_dim=32), WIDE_META),
+    "ernie4_5 narrow": ("Ernie4_5", GROUPED | dict(head_dim=DIM, use_bias=True), {}),
+    "seed_oss": ("SeedOss", WIDE | dict(pad_token_id=0), WIDE_META),
+    "jais2": ("Jais2", WIDE, WIDE_META),
+    "nemotron": ("Nemotron", GROUPED, {"rope.dimension_count": 8}),
+    "apertus": ("Apertus", GROUPED, {}),
+    "stablelm": ("StableLm", GROUPED | dict(use_qkv_bias=True), {"rope.dimension_count": 4, "use_parallel_residual": False}),
+    "stablelm parallel": ("StableLm", GROUPED | dict(use_parallel_residual=True), {"rope.dimension_count": 4, "use_parallel_residual": True}),
+    "minicpm3": ("MiniCPM3", SIZES | NARROW | dict(v_head_dim=16, scale_emb=12, scale_depth=1.4, dim_model_base=256),
+                 NARROW_META | {"attention.head_count_kv": 4, "attention.key_length": 40}),
+    "starcoder": ("GPTBigCode", dict(vocab_size=99, n_embd=WIDTH, n_layer=2, n_head=4, n_positions=64, n_inner=96),
+                  {"attention.head_count_kv": 1, "rope.dimension_count": None}),
+    "olmoe": ("Olmoe", GROUPED | dict(num_experts=4, num_experts_per_tok=2), {"expert_count": 4, "expert_used_count": 2}),
+    "granitemoe": ("GraniteMoe", GROUPED | FACTORS | dict(num_local_experts=4, num_experts_per_tok=2),
+                   FACTORS_META | {"expert_count": 4, "expert_used_count": 2}),
+    "granitemoe shared": ("GraniteMoeShared", GROUPED | FACTORS | dict(num_local_experts=4, num_experts_per_tok=2, shared_intermediate_size=32),
+                          FACTORS_META | {"expert_count": 4, "expert_used_count": 2, "expert_shared_feed_forward_length": 32}),
+    "granitehybrid": ("GraniteMoeHybrid", HYBRID | dict(num_local_experts=4, num_experts_per_tok=2),
+                      HYBRID_META | {"expert_count": 4, "expert_used_count": 2, "expert_shared_feed_forward_length": 32}),
+    "granitehybrid dense": ("GraniteMoeHybrid", HYBRID | dict(num_local_experts=0), HYBRID_META | {"feed_forward_length": 32}),
+    "glm4moe": ("Glm4Moe", WIDE | FEW | dict(n_routed_experts=4, use_qk_norm=True, attention_bias=True, first_k_dense_replace=1, routed_scaling_factor=1.5),
+                FEW_META | {"attention.key_length": 32, "rope.dimension_count": DIM, "expert_shared_count": 1, "leading_dense_block_count": 1,
+                            "expert_weights_scale": 1.5, "expert_weights_norm": True, "expert_group_count": 1, "expert_group_used_count": 1,
+                            "expert_gating_func": 2}),
+    "glm4moe solar": ("SolarOpen", WIDE | FEW | dict(n_routed_experts=4),
+                      FEW_META | WIDE_META | {"expert_shared_count": 1, "leading_dense_block_count": 0, "expert_weights_scale": 1.0,
+                                              "expert_weights_norm": True, "expert_gating_func": 2}),
+    "deepseek2 glm": ("Glm4MoeLite", SIZES | FEW | NARROW | dict(n_routed_experts=4, routed_scaling_factor=1.5),
+                      NARROW_META | FEW_META | {"attention.key_length": 48, "attention.value_length": 32, "attention.key_length_mla": 40,
+                                                "attention.value_length_mla": 20, "leading_dense_block_count": 1, "expert_shared_count": 1,
+                                                "expert_weights_scale": 1.5, "expert_weights_norm": True, "expert_gating_func": 2}),
+    "deepseek2 without experts": ("Youtu", SIZES | NARROW,
+                                  NARROW_META | {"attention.key_length": 48, "attention.value_length": 32, "attention.key_length_mla": 40,
+                                                 "attention.value_length_mla": 20, "leading_dense_block_count": 2}),
+    "dots1": ("Dots1", WIDE | FEW | dict(n_routed_experts=4, n_shared_experts=2, first_k_dense_replace=1, routed_scaling_factor=1.5),
+              FEW_META | WIDE_META | {"expert_shared_count": 2, "leading_dense_block_count": 1, "expert_weights_scale": 1.5,
+                                      "expert_weights_norm": False, "expert_gating_func": 2}),
+    "ernie4_5-moe": ("Ernie4_5_Moe", GROUPED | dict(moe_num_experts=4, moe_k=2, moe_intermediate_size=32),
+                     FEW_META | {"expert_shared_count": 2, "leading_dense_block_count": 1, "interleave_moe_layer_step": 1,
+                                 "expert_shared_feed_forward_length": 64}),
+    "lfm2moe": ("Lfm2Moe", GROUPED | FEW | dict(num_experts=4, num_dense_layers=1, layer_types=["conv", "full_attention"]),
+                FEW_META | {"attention.head_count_kv": [0, 2], "shortconv.l_cache": 3, "leading_dense_block_count": 1, "expert_gating_func": 2}),
+    "minimax-m2": ("MiniMaxM2", WIDE | dict(num_local_experts=4, num_experts_per_tok=2, rotary_dim=16, rope_parameters=dict(
+        rope_type="default", rope_theta=10000.0, partial_rotary_factor=0.5)),
+        {"attention.key_length": 32, "expert_count": 4, "expert_used_count": 2, "expert_feed_forward_length": 96, "expert_gating_func": 2}),
+}  # fmt: skip
 
 
 def written_as(arch):
@@ -130,7 +193,10 @@ def h1_factor(config, name):
 
 
 def converted(arch, name, value, config):
-    if arch.startswith(("llama", "mixtral", "granite", "smollm3", "arcee")) and name.endswith(("q_proj.weight", "k_proj.weight")):
+    if arch == "nemotron" and "norm" in name and name.endswith("weight"):
+        return value + 1
+    paired = arch.startswith(("llama", "mixtral", "granite", "smollm3", "arcee", "olmo")) and not arch.startswith(("olmo2", "olmoe"))
+    if paired and name.endswith(("q_proj.weight", "k_proj.weight")):
         return value.reshape(-1, 2, DIM // 2, WIDTH).swapaxes(1, 2).reshape(value.shape)  # pairs of rotary dims side by side
     if arch.startswith("gemma") and name.endswith("norm.weight"):
         return value + 1
@@ -142,7 +208,7 @@ def converted(arch, name, value, config):
         value = -np.exp(value)
     if name.endswith(("conv1d.weight", "conv.conv.weight")):
         value = value[:, 0]
-    if arch in ("mamba2", "falcon-h1") and name.endswith(("A_log", ".D")):
+    if arch.startswith(("mamba2", "falcon-h1", "granitehybrid")) and name.endswith(("A_log", ".D")):
         value = value[:, None]
     if name.endswith(("mixer.norm.weight", "mamba.norm.weight")):
         value = value.reshape(2, -1)
@@ -163,10 +229,27 @@ def oss_experts(name, value):
         yield name.replace("gate_up_proj", part), own.squeeze(2) if name.endswith("bias") else own
 
 
+def granite_mlp(arch, name, value):
+    """Experts, and what all tokens go to: the MLP of a file without experts."""
+    at, _, own = name.partition(".block_sparse_moe." if "block_sparse_moe" in name else ".shared_mlp.")
+    kind = "mlp.experts" if "block_sparse_moe" in name else "mlp" if arch.endswith("dense") else "mlp.shared_experts"
+    if own == "router.weight":
+        yield f"{at}.block_sparse_moe.router.layer.weight", value
+    elif own in ("experts.down_proj", "output_linear.weight"):
+        yield f"{at}.{kind}.down_proj.weight", value
+    else:
+        gate, up = np.split(value, 2, value.ndim - 2)
+        yield from ((f"{at}.{kind}.gate_proj.weight", gate), (f"{at}.{kind}.up_proj.weight", up))
+
+
 def renamed(arch, name, value, config):
     """Their tensor as the converter's map knows it: one of experts as gate, up and down, latent keys apart from values."""
     if arch == "gpt-oss" and ".experts." in name:
         yield from oss_experts(name, value)
+    elif ".act_fn." in name:
+        return  # numbers of the metadata
+    elif arch.startswith("granite") and ("block_sparse_moe" in name or "shared_mlp" in name):
+        yield from granite_mlp(arch, name, value)
     elif name.endswith("experts.gate_up_proj"):
         gate, up = np.split(value, 2, 1)
         if arch == "mixtral" or arch == "phimoe":
@@ -179,11 +262,13 @@ def renamed(arch, name, value, config):
         yield name.replace("mlp.experts.down_proj", "block_sparse_moe.experts.w2") + ".weight" if moe else name + ".weight", value
     elif arch in ("mixtral", "phimoe") and ".mlp." in name:
         yield name.replace(".mlp.gate.", ".block_sparse_moe.gate.").replace(".mlp.router.", ".block_sparse_moe.gate."), value
-    elif name.endswith("kv_b_proj.weight") and arch != "deepseek2 old":
+    elif name.endswith("kv_b_proj.weight") and arch not in ("deepseek2 old", "minicpm3"):
         k, v = np.split(value.reshape(HEADS, -1, config.kv_lora_rank), [config.qk_nope_head_dim], 1)
         yield from ((name.replace("kv_b", "k_b"), k.swapaxes(1, 2)), (name.replace("kv_b", "v_b"), v))
     elif name.endswith("e_score_correction_bias"):
-        yield name.replace("e_score_correction_bias", "e_score_correction.bias"), value
+        yield name.replace("e_score_correction_bias", "e_score_correction.bias").replace("mlp.gate.moe_statics", "mlp.moe_statics"), value.reshape(-1)
+    elif name.endswith("expert_bias"):
+        yield name + ".bias", value
     elif name.endswith("dt_bias"):
         yield name.replace("dt_bias", "dt_proj.bias"), value
     else:
@@ -194,8 +279,9 @@ def tensors_of(theirs, arch):
     """Their tensors by GGUF's names."""
     kind = next(k for k, n in gguf.MODEL_ARCH_NAMES.items() if n == written_as(arch))
     names = gguf.get_tensor_name_map(kind, theirs.config.num_hidden_layers)
-    if arch == "llama 3.1":  # how far each frequency is stretched
-        yield "rope_freqs.weight", (500000.0 ** (-np.arange(0, DIM, 2) / DIM) / theirs.model.rotary_emb.inv_freq.numpy()).astype(np.float32)
+    if arch in ("llama 3.1", "apertus"):  # how far each frequency is stretched
+        base = theirs.config.rope_parameters["rope_theta"] ** (-np.arange(0, DIM, 2) / DIM)
+        yield "rope_freqs.weight", (base / theirs.model.rotary_emb.inv_freq.numpy()).astype(np.float32)
     if arch == "phi3 long":
         yield "rope_factors_long.weight", np.float32(LONG)
         yield "rope_factors_short.weight", np.float32(SHORT)
@@ -219,7 +305,7 @@ def model_of(arch):
     kind, config, _ = ROWS[arch]
     torch.manual_seed(0)
     cls = getattr(T, kind + ("Model" if kind.endswith("LMHead") else "ForCausalLM"))
-    theirs = cls(cls.config_class(**config)).eval()
+    theirs = cls(cls.config_class(**config)).eval().float()
     with torch.no_grad():
         for value in [*theirs.parameters(), *(b for n, b in theirs.named_buffers() if n.endswith("correction_bias"))]:
             value.add_(torch.randn(value.shape) * 0.1)
@@ -243,6 +329,9 @@ def write(theirs, arch, path, stored=None):
         for eps in (getattr(c, n) for n in names if hasattr(c, n)):
             if f"{as_}.{key}" not in writer.kv_data[0]:
                 writer.add_float32(f"{as_}.{key}", eps)
+    if as_ == "apertus":
+        for number in ("alpha_p", "alpha_n"):
+            writer.add_array(f"{as_}.xielu.{number}", [layer.mlp.act_fn.get_parameter(number).item() for layer in theirs.model.layers])
     for name, value in tensors_of(theirs, arch):
         value = np.ascontiguousarray(value)
         writer.add_tensor(name, **stored(name, value) if stored else {"tensor": value})

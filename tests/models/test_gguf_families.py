@@ -15,13 +15,17 @@ from hypothesis import strategies as st  # noqa: E402
 from trine import models  # noqa: E402
 from trine.models import gguf_rows  # noqa: E402
 from trine.models.decoder_rows import DECODERS  # noqa: E402
+from trine.models.dense_rows import DENSE  # noqa: E402
+from trine.models.expert_rows import EXPERTS  # noqa: E402
 from trine.models.gguf import FAMILIES, Gguf  # noqa: E402
 from trine.models.reading import ConfigError  # noqa: E402
 from trine.models.safetensors import FileError  # noqa: E402
 
 # Decoders of the zoo that no GGUF file holds: the format has no architecture of theirs, or no converter writes it.
-WITHOUT = {"gptj", "gpt_neo", "opt", "xglm", "megatron_gpt", "recurrent_gemma"}
-AS_LLAMA = {"mistral", "ministral", "mixtral"}
+WITHOUT = {"gptj", "gpt_neo", "opt", "xglm", "megatron_gpt", "recurrent_gemma", "cwm", "helium", "persimmon", "hyperclovax", "vaultgemma",
+           "codegen", "biogpt", "openai-gpt", "flex_olmo"}  # fmt: skip
+SHARED = {"mistral", "ministral", "mixtral", "deepseek_v3", "falcon_mamba", "olmo3", "youtu", "granitemoeshared",
+          "glm4_moe_lite", "solar_open"}  # written as another's architecture
 
 
 @pytest.mark.parametrize("arch", gguf_files.ROWS)
@@ -36,8 +40,8 @@ def test_family(arch, tmp_path):
 
 
 def test_every_decoder_has_an_architecture():
-    of = set(FAMILIES.values()) | {"deepseek_v3", "falcon_mamba"} | AS_LLAMA
-    assert of | WITHOUT == {row.name for row in DECODERS}
+    of = set(FAMILIES.values()) | SHARED
+    assert of | WITHOUT == {row.name for row in [*DECODERS, *DENSE, *EXPERTS]}
     assert {gguf_files.written_as(arch) for arch in gguf_files.ROWS} == set(FAMILIES)
 
 
@@ -53,12 +57,26 @@ def test_an_architecture_that_is_not_known_is_named(tmp_path):
         Gguf(tmp_path / "m.gguf").config()
 
 
+def test_numbers_of_layers_that_are_none_are_named(tmp_path):
+    """xIELU's are a list of the metadata."""
+    import gguf
+
+    writer = gguf.GGUFWriter(tmp_path / "m.gguf", "apertus")
+    writer.add_array("apertus.xielu.alpha_p", [1, 2])
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    with pytest.raises(FileError, match="xielu.alpha_p of layer 0 is 1; expected a number"):
+        Gguf(tmp_path / "m.gguf")
+
+
 class Made(Gguf):
     """A file of metadata alone."""
 
     def __init__(self, arch, metadata, tensors):
         self.path, self.metadata = "m.gguf", {"general.architecture": arch} | {f"{arch}.{name}": value for name, value in metadata.items()}
-        self._at = {name: ((99, 64), 0, 0) for name in tensors}
+        self._at, self._numbers = {name: ((99, 64), 0, 0) for name in tensors}, {}
         self.family = gguf_rows.family_of(self, FAMILIES[arch])
 
     def __getitem__(self, name):
@@ -67,7 +85,8 @@ class Made(Gguf):
 
 KEYS = sorted({*gguf_rows.KEYS, *(key for keys in gguf_rows.OTHER_KEYS.values() for key in keys), "rope.scaling.type", "rope.scaling.factor",
                "attention.key_length_mla", "attention.value_length_mla", "expert_gating_func", "rope.scaling.yarn_log_multiplier", "rope.scaling.attn_factor",
-               "rope.scaling.original_context_length", "attention.max_alibi_bias", "attention.clamp_kqv", "ssm.dt_b_c_rms", "rope.dimension_count"})  # fmt: skip
+               "rope.scaling.original_context_length", "attention.max_alibi_bias", "attention.sliding_window_pattern",
+               "nextn_predict_layers", "rope.scaling.finetuned", "attention.clamp_kqv", "ssm.dt_b_c_rms", "rope.dimension_count"})  # fmt: skip
 ANY = st.one_of(st.integers(-2, 300), st.floats(), st.text(max_size=3), st.sampled_from(["yarn", "linear", "none"]), st.booleans(), st.lists(st.integers(0, 4), max_size=4), st.lists(st.text(max_size=2), max_size=2))
 TENSORS = ["token_embd.weight", "output.weight", "rope_freqs.weight", "rope_factors_long.weight", "rope_factors_short.weight", *gguf_rows.PRESENT.values()]
 

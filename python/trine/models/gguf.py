@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from trine.models.gguf_rows import FAMILIES, NAMES, OTHER_NAMES, PAIRED, config_of, family_of
+from trine.models.gguf_rows import FAMILIES, LAYERS_LIMIT, NAMES, OTHER_NAMES, PAIRED, config_of, family_of
 from trine.models.quantised import FORMATS
 from trine.models.reading import only_read, short
 from trine.models.safetensors import FileError
@@ -83,17 +83,29 @@ class Gguf:
         if align & (align - 1) or not 0 < align <= ALIGN_LIMIT:
             raise FileError(f"{path}: an alignment of {align}; expected a power of two up to {ALIGN_LIMIT}")
         self._base = -(-c.at // align) * align
+        self._numbers = dict(self._layer_numbers())
         self.family = FAMILIES.get(self.given("general.architecture", str))
         if self.family:
             self.family = family_of(self, self.family)
 
+    def _layer_numbers(self):
+        """(name, value) of learned numbers that are lists of the metadata, one for each layer: xIELU's."""
+        for key in ("xielu.alpha_p", "xielu.alpha_n"):
+            listed = self.of(key)
+            for i, value in enumerate(listed[:LAYERS_LIMIT] if isinstance(listed, list) else ()):
+                if not isinstance(value, float):
+                    raise FileError(f"{self.path}: {key} of layer {i} is {short(value)}; expected a number")
+                yield f"blk.{i}.{key}", value
+
     def __contains__(self, name):
-        return name in self._at
+        return name in self._at or name in self._numbers
 
     def keys(self):
-        return self._at.keys()
+        return [*self._at, *self._numbers]
 
     def __getitem__(self, name):
+        if name in self._numbers:
+            return np.array([self._numbers[name]], np.float32)
         _, shape, blocks, read = self._blocks(name)
         return read(blocks).reshape(shape)
 
@@ -147,7 +159,7 @@ class Gguf:
         return only_read(ROWS[self.family], config_of(self))
 
     def shape(self, name):
-        return self._at[name][0]
+        return (1,) if name in self._numbers else self._at[name][0]
 
     def names(self):
         return NAMES | OTHER_NAMES.get(self.family, {})
@@ -157,9 +169,9 @@ class Gguf:
         if self.metadata["general.architecture"] in PAIRED and path[-2] in ("q", "k"):
             split = value.reshape(*value.shape[:-1], -1, settings.head_dim // 2, 2)
             return split.swapaxes(-1, -2).reshape(value.shape)
-        if path[-2] == "rates" and self.family in ("mamba", "falcon_mamba", "mamba2", "falcon_h1"):
+        if path[-2] == "rates" and self.family in ("mamba", "falcon_mamba", "mamba2", "falcon_h1", "granitemoehybrid"):
             return np.log(-value)
-        return value - 1 if self.family.startswith("gemma") and path[-1] == "scale" else value
+        return value - 1 if self.family.startswith(("gemma", "nemotron")) and path[-1] == "scale" else value
 
     def tokenizer(self):
         from trine.models.tokenizer import Tokenizer

@@ -11,9 +11,15 @@ FAMILIES = {"llama": "llama", "qwen2": "qwen2", "qwen3": "qwen3", "gemma": "gemm
             "qwen2moe": "qwen2_moe", "qwen3moe": "qwen3_moe", "gemma2": "gemma2", "gemma3": "gemma3_text", "granite": "granite",
             "smollm3": "smollm3", "arcee": "arcee", "gpt-oss": "gpt_oss", "deepseek2": "deepseek_v2", "phimoe": "phimoe", "command-r": "cohere",
             "cohere2": "cohere2", "chatglm": "glm", "glm4": "glm4", "hunyuan-dense": "hunyuan_v1_dense", "hunyuan-moe": "hunyuan_v1_moe",
-            "lfm2": "lfm2", "mamba": "mamba", "mamba2": "mamba2", "falcon-h1": "falcon_h1", "bloom": "bloom", "mpt": "mpt"}  # fmt: skip
-PAIRED = ("llama", "granite", "smollm3", "arcee")  # whose converter puts the rotary dims of a pair side by side
+            "lfm2": "lfm2", "mamba": "mamba", "mamba2": "mamba2", "falcon-h1": "falcon_h1", "bloom": "bloom", "mpt": "mpt",
+            "olmo": "olmo", "exaone4": "exaone4", "ernie4_5": "ernie4_5", "seed_oss": "seed_oss", "jais2": "jais2", "nemotron": "nemotron",
+            "apertus": "apertus", "stablelm": "stablelm", "minicpm3": "minicpm3", "starcoder": "gpt_bigcode", "olmoe": "olmoe",
+            "granitemoe": "granitemoe", "granitehybrid": "granitemoehybrid", "glm4moe": "glm4_moe", "dots1": "dots1",
+            "ernie4_5-moe": "ernie4_5_moe", "lfm2moe": "lfm2_moe", "minimax-m2": "minimax_m2"}  # fmt: skip
+PAIRED = ("llama", "granite", "smollm3", "arcee", "olmo", "granitemoe", "granitehybrid")  # whose converter puts the rotary dims of a pair side by side
+LATENT = ("deepseek_v2", "deepseek_v3", "youtu", "minicpm3")  # their rotary dims are not a share of a head
 SIGMOID = 2  # of expert_gating_func
+LAYERS_LIMIT = 4096
 # Their key: ours, several where families spell it differently.
 KEYS = {
     "embedding_length": ["hidden_size"], "block_count": ["num_hidden_layers"],
@@ -36,13 +42,25 @@ DEEPSEEK_KEYS = {
     "expert_weights_scale": ["routed_scaling_factor"], "expert_weights_norm": ["norm_topk_prob"], "expert_group_count": ["n_group"],
     "expert_group_used_count": ["topk_group"],
 }  # fmt: skip
+LFM_KEYS = {"shortconv.l_cache": ["conv_L_cache"], "attention.layer_norm_rms_epsilon": ["norm_eps"]}
+EXPERT_KEYS = {name: ours for name, ours in DEEPSEEK_KEYS.items() if name.startswith(("expert", "leading"))} | {"expert_count": ["n_routed_experts"]}
 OTHER_KEYS = {
+    "olmo": {"attention.clamp_kqv": ["clip_qkv"]}, "nemotron": {"attention.layer_norm_epsilon": ["norm_eps"]},
+    "youtu": DEEPSEEK_KEYS, "minicpm3": DEEPSEEK_KEYS, "glm4_moe": EXPERT_KEYS, "dots1": EXPERT_KEYS,
+    "granitemoeshared": {"expert_shared_feed_forward_length": ["shared_intermediate_size"]},
+    "granitemoehybrid": {"ssm.conv_kernel": ["mamba_d_conv"], "ssm.state_size": ["mamba_d_state"], "ssm.time_step_rank": ["mamba_n_heads"],
+                         "ssm.group_count": ["mamba_n_groups"], "expert_shared_feed_forward_length": ["shared_intermediate_size"]},
+    "ernie4_5_moe": {"expert_count": ["moe_num_experts"], "expert_used_count": ["moe_k"], "expert_shared_count": ["moe_num_shared_experts"],
+                     "leading_dense_block_count": ["moe_layer_start_index"], "interleave_moe_layer_step": ["moe_layer_interval"]},
+    "lfm2_moe": LFM_KEYS | {"expert_count": ["num_experts"], "leading_dense_block_count": ["num_dense_layers"],
+                            "expert_weights_scale": ["routed_scaling_factor"]},
+    "minimax_m2": {"rope.dimension_count": ["rotary_dim"]},
     "cohere": COHERE_KEYS, "cohere2": COHERE_KEYS, "deepseek_v2": DEEPSEEK_KEYS, "deepseek_v3": DEEPSEEK_KEYS,
     "mamba": STATE_KEYS | {"ssm.time_step_rank": ["time_step_rank"]}, "falcon_mamba": STATE_KEYS | {"ssm.time_step_rank": ["time_step_rank"]},
     "mamba2": STATE_KEYS | {"ssm.time_step_rank": ["num_heads"], "ssm.group_count": ["n_groups"]},
     "falcon_h1": {"ssm.conv_kernel": ["mamba_d_conv"], "ssm.inner_size": ["mamba_d_ssm"], "ssm.state_size": ["mamba_d_state"],
                   "ssm.time_step_rank": ["mamba_n_heads"], "ssm.group_count": ["mamba_n_groups"]},
-    "lfm2": {"shortconv.l_cache": ["conv_L_cache"], "attention.layer_norm_rms_epsilon": ["norm_eps"]},
+    "lfm2": LFM_KEYS,
     "hunyuan_v1_moe": {"expert_count": ["num_experts"], "expert_used_count": ["moe_topk"]},
     "mpt": {"embedding_length": ["d_model"], "block_count": ["n_layers"], "attention.head_count": ["n_heads"], "context_length": ["max_seq_len"]},
 }  # fmt: skip
@@ -50,10 +68,11 @@ OTHER_KEYS = {
 PRESENT = {
     "attention_bias": "blk.0.attn_q.bias", "use_qk_norm": "blk.0.attn_q_norm.weight", "lm_head_bias": "output.bias", "use_bias": "blk.0.ssm_in.bias",
     "use_conv_bias": "blk.0.ssm_conv1d.bias", "mamba_proj_bias": "blk.0.ssm_in.bias", "mamba_conv_bias": "blk.0.ssm_conv1d.bias",
-    "mamba_rms_norm": "blk.0.ssm_norm.weight", "projectors_bias": "blk.0.ssm_out.bias",
+    "mamba_rms_norm": "blk.0.ssm_norm.weight", "projectors_bias": "blk.0.ssm_out.bias", "use_qkv_bias": "blk.0.attn_q.bias",
+    "attention_out_bias": "blk.0.attn_output.bias", "mlp_bias": "blk.0.ffn_up.bias", "qk_layernorm": "blk.0.attn_q_norm.weight",
 }  # fmt: skip
 PRESENT_OF = ("gpt_oss", "phimoe", "cohere", "cohere2", "glm", "glm4", "mamba", "falcon_mamba", "mamba2", "falcon_h1", "hunyuan_v1_dense",
-           "hunyuan_v1_moe")  # fmt: skip
+           "hunyuan_v1_moe", "seed_oss", "jais2", "stablelm", "glm4_moe", "dots1", "nemotron")  # fmt: skip
 NAMES = {
     "tokens": "token_embd", "positions": "position_embd", "norm": "output_norm", "head": "output",
     "layers.norm1": "blk.{}.attn_norm", "layers.norm2": "blk.{}.ffn_norm", "layers.o": "blk.{}.attn_output",
@@ -63,12 +82,16 @@ NAMES = {
 }  # fmt: skip
 EXPERTS = {"layers.router": "blk.{}.ffn_gate_inp", "layers.gate": "blk.{}.ffn_gate_exps|blk.{}.ffn_gate",
            "layers.up": "blk.{}.ffn_up_exps|blk.{}.ffn_up", "layers.down": "blk.{}.ffn_down_exps|blk.{}.ffn_down"}  # fmt: skip
+CORRECTED = EXPERTS | {"layers.router_correction": "=blk.{}.exp_probs_b.bias"}
+NORMED = {"layers.norm1": "blk.{}.post_attention_norm", "layers.norm2": "blk.{}.post_ffw_norm"}
+LFM = {"norm": "token_embd_norm|output_norm", "layers.o": "blk.{}.attn_output|blk.{}.shortconv.out_proj", "layers.conv": "blk.{}.shortconv.conv",
+       **{f"layers.{n}": f"blk.{{}}.shortconv.in_proj#{i}/third" for i, n in enumerate(("before", "after", "x"))}}  # fmt: skip
 SHARED = {f"layers.shared.{n}": f"blk.{{}}.ffn_{n}_shexp" for n in ("gate", "up", "down")}
 SANDWICH = {"layers.norm1_after": "blk.{}.post_attention_norm", "layers.norm2_after": "blk.{}.post_ffw_norm"}
 FUSED_MLP = {"layers.gate": "blk.{}.ffn_up#gate", "layers.up": "blk.{}.ffn_up#up"}
-DEEPSEEK = EXPERTS | SHARED | {
+DEEPSEEK = CORRECTED | SHARED | {
     "layers.q": "blk.{}.attn_q_b|blk.{}.attn_q", "layers.q_down": "blk.{}.attn_q_a", "layers.q_norm": "blk.{}.attn_q_a_norm",
-    "layers.kv_down": "blk.{}.attn_kv_a_mqa", "layers.kv_norm": "blk.{}.attn_kv_a_norm", "layers.router_correction": "=blk.{}.exp_probs_b.bias",
+    "layers.kv_down": "blk.{}.attn_kv_a_mqa", "layers.kv_norm": "blk.{}.attn_kv_a_norm",
     "layers.k_up": "~blk.{}.attn_k_b#k/heads|blk.{}.attn_kv_b#k/latent", "layers.v_up": "blk.{}.attn_v_b#v/heads|blk.{}.attn_kv_b#v/latent",
 }  # fmt: skip
 MAMBA = {
@@ -89,13 +112,17 @@ OTHER_NAMES = {
     "mixtral": EXPERTS, "qwen3_moe": EXPERTS, "phimoe": EXPERTS, "gemma2": SANDWICH, "gemma3_text": SANDWICH,
     "qwen2_moe": EXPERTS | SHARED | {"layers.shared_gate": "blk.{}.ffn_gate_inp_shexp"}, "hunyuan_v1_moe": EXPERTS | SHARED,
     "phi3": FUSED_MLP, "glm": FUSED_MLP, "glm4": FUSED_MLP | SANDWICH,
-    "olmo2": {"layers.norm1": "blk.{}.post_attention_norm", "layers.norm2": "blk.{}.post_ffw_norm"},
+    "olmo2": NORMED,
     "falcon": {"layers.norm1": "blk.{}.attn_norm_2|blk.{}.attn_norm", "layers.norm2": "blk.{}.attn_norm"},
     "gpt_oss": EXPERTS | {"layers.sinks": "blk.{}.attn_sinks", "layers.norm2": "blk.{}.post_attention_norm"},
     "deepseek_v2": DEEPSEEK, "deepseek_v3": DEEPSEEK, "bloom": {"embed_norm": "token_embd_norm"},
     "mamba": MAMBA, "falcon_mamba": MAMBA, "mamba2": state_names(), "falcon_h1": state_names("state.") | {"layers.norm2": "=blk.{}.ffn_norm|blk.{}.ffn_norm"},
-    "lfm2": {"norm": "token_embd_norm|output_norm", "layers.o": "blk.{}.attn_output|blk.{}.shortconv.out_proj", "layers.conv": "blk.{}.shortconv.conv",
-             **{f"layers.{n}": f"blk.{{}}.shortconv.in_proj#{i}/third" for i, n in enumerate(("before", "after", "x"))}},
+    "lfm2": LFM, "lfm2_moe": LFM | CORRECTED, "olmo3": NORMED, "exaone4": NORMED, "youtu": DEEPSEEK, "minicpm3": DEEPSEEK,
+    "apertus": {"layers.bend_up": "=blk.{}.xielu.alpha_p", "layers.bend_down": "=blk.{}.xielu.alpha_n"},
+    "seed_oss": {"layers.norm2": "blk.{}.post_attention_norm"}, "olmoe": EXPERTS, "granitemoe": EXPERTS, "granitemoeshared": EXPERTS | SHARED,
+    "minimax_m2": CORRECTED, "dots1": CORRECTED | SHARED,
+    "granitemoehybrid": state_names() | EXPERTS | SHARED | {"layers.o": "blk.{}.attn_output|blk.{}.ssm_out"},
+    "glm4_moe": CORRECTED | SHARED | {"layers.norm2": "blk.{}.post_attention_norm"}, "ernie4_5_moe": CORRECTED | SHARED,
 }  # fmt: skip
 
 
@@ -105,8 +132,14 @@ def family_of(file, family):
         return "mixtral"
     if family == "mamba" and file.of("ssm.dt_b_c_rms"):
         return "falcon_mamba"
+    if family == "deepseek_v2" and not file.of("expert_count"):
+        return "youtu"
     if family == "deepseek_v2" and file.of("expert_gating_func") == SIGMOID:
         return "deepseek_v3"
+    if family == "olmo2" and file.of("attention.sliding_window"):
+        return "olmo3"
+    if family == "granitemoe" and file.of("expert_shared_feed_forward_length"):
+        return "granitemoeshared"
     return family
 
 
@@ -121,7 +154,7 @@ def config_of(file):
     if file.family in PRESENT_OF:
         config |= {ours: tensor in file for ours, tensor in PRESENT.items()}
     heads, width = file.number("attention.head_count"), file.number("embedding_length")
-    if (rotated := file.number("rope.dimension_count")) and not file.family.startswith("deepseek"):
+    if (rotated := file.number("rope.dimension_count")) and file.family not in LATENT:
         of_head = file.number("attention.key_length") or (width // heads if width and heads else 0)
         if not of_head:
             raise FileError(f"{file.path}: rope.dimension_count is {rotated}, and no head's size is given")
@@ -168,7 +201,7 @@ def gpt_oss(file, config):
 
 
 def deepseek(file, config):
-    """Sizes of a head as they are before keys are brought into the narrow space; files of both generations."""
+    """Sizes of a head as they are before keys are brought into the narrow space; files of all generations."""
     whole = file.number("attention.key_length_mla") or file.number("attention.key_length") or 0
     values = file.number("attention.value_length_mla") or file.number("attention.value_length")
     config |= {"qk_nope_head_dim": whole - (file.number("rope.dimension_count") or 0), "v_head_dim": values}
@@ -182,11 +215,16 @@ def deepseek(file, config):
     return config
 
 
-def lfm2(file, config):
-    """Keys of each layer: none where it is a convolution."""
+def listed_keys(file):
+    """Heads of keys of each layer: none where it does not attend."""
     keys = file.of("attention.head_count_kv")
     if not isinstance(keys, list) or not keys or not all(isinstance(k, int) for k in keys):
         raise FileError(f"{file.path}: attention.head_count_kv is no list of a number for each layer")
+    return keys
+
+
+def lfm2(file, config):
+    keys = listed_keys(file)
     return config | {"num_key_value_heads": max(keys), "layer_types": ["full_attention" if k else "conv" for k in keys],
                      "block_auto_adjust_ff_dim": False, "conv_bias": any(f"blk.{i}.shortconv.conv.bias" in file for i in range(len(keys)))}  # fmt: skip
 
@@ -199,7 +237,59 @@ def mpt(file, config):
                      "attn_config": {"alibi": bool(file.number("attention.max_alibi_bias")), "clip_qkv": file.number("attention.clamp_kqv")}}  # fmt: skip
 
 
+def windows(file, config):
+    """Which layers see a window: a list, else one of so many does not."""
+    given, layers = file.of("attention.sliding_window_pattern"), file.number("block_count") or 0
+    if not file.of("attention.sliding_window"):
+        return config
+    each = given if isinstance(given, int) and not isinstance(given, bool) and given > 0 else 4
+    seen = given if isinstance(given, list) else [(i + 1) % each != 0 for i in range(min(int(layers), LAYERS_LIMIT))]
+    return config | {"layer_types": ["sliding_attention" if near else "full_attention" for near in seen]}
+
+
+def head_dim(file, config):
+    """Of families whose own default is not width over heads."""
+    heads, width = file.number("attention.head_count"), file.number("embedding_length")
+    return config | ({"head_dim": width // heads} if heads and width and not file.number("attention.key_length") else {})
+
+
+def ernie(file, config):
+    return head_dim(file, config) | {"use_bias": "blk.0.attn_q.bias" in file}
+
+
+def minicpm3(file, config):
+    """Factors that llama.cpp has in its code, and heads' sizes."""
+    heads, width = file.number("attention.head_count"), file.number("embedding_length")
+    if not heads or not width:
+        raise FileError(f"{file.path}: attention.head_count and embedding_length are needed")
+    return config | {"scale_emb": 12, "scale_depth": 1.4, "dim_model_base": 256, "v_head_dim": file.number("attention.value_length") or width // heads,
+                     "qk_nope_head_dim": (file.number("attention.key_length") or 0) - (file.number("rope.dimension_count") or 0)}  # fmt: skip
+
+
+def granite_hybrid(file, config):
+    keys, width = listed_keys(file), file.number("embedding_length") or 1
+    states = [f"blk.{i}." for i, k in enumerate(keys) if not k]
+    made = {"num_key_value_heads": max(keys), "layer_types": ["attention" if k else "mamba" for k in keys],
+            "mamba_expand": (file.number("ssm.inner_size") or 0) / width, "num_local_experts": file.number("expert_count") or 0,
+            "mamba_conv_bias": any(f"{at}ssm_conv1d.bias" in file for at in states), "mamba_proj_bias": any(f"{at}ssm_in.bias" in file for at in states),
+            "position_embedding_type": "rope" if file.of("rope.scaling.finetuned") or not states else "nope"}  # fmt: skip
+    if not made["num_local_experts"] and "blk.0.ffn_up.weight" in file:
+        made["shared_intermediate_size"] = file.shape("blk.0.ffn_up.weight")[0]
+    return config | made
+
+
+def glm4_moe(file, config):
+    """Layers that guess the token after the next are counted with the others."""
+    layers, guessing = file.number("block_count") or 0, file.number("nextn_predict_layers") or 0
+    return config | {"num_hidden_layers": layers - guessing, "first_k_dense_replace": file.number("leading_dense_block_count") or 0}
+
+
 MADE = {
+    "olmo3": windows, "exaone4": windows, "ernie4_5": ernie, "seed_oss": head_dim, "minicpm3": minicpm3, "youtu": deepseek,
+    "granitemoehybrid": granite_hybrid, "glm4_moe": glm4_moe, "minimax_m2": head_dim,
+    "ernie4_5_moe": lambda file, config: ernie(file, config) | {"moe_layer_end_index": -1},
+    "apertus": lambda file, config: config | {"hidden_act": "xielu"}, "lfm2_moe": lfm2,
+    "gpt_bigcode": lambda file, config: config | {"multi_query": file.number("attention.head_count_kv") == 1},
     "gemma2": gemma, "gemma3_text": gemma, "gpt_oss": gpt_oss, "deepseek_v2": deepseek, "deepseek_v3": deepseek, "lfm2": lfm2, "mpt": mpt,
     "qwen3_moe": lambda file, config: config | {"norm_topk_prob": True},  # which files do not say
     "falcon": lambda file, config: config | {"new_decoder_architecture": "blk.0.attn_norm_2.weight" in file},

@@ -294,6 +294,7 @@ def of_gguf(path, context=0):
         add(matrices, vectors, leaf_path, value, heads=model.settings.heads)
     shape = shape_of(model.settings, context, model.family.name)
     place(matrices, model.settings, shape["context"])
+    vectors |= plain_norms(model.settings)
     end = gguf.metadata.get("tokenizer.ggml.eos_token_id")
     ends = [end] if isinstance(end, int) else []
     for more in ("tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id"):
