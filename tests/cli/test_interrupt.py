@@ -33,7 +33,7 @@ def test_a_command_of_python(trine, seconds):
     begin = time.monotonic()
     _, err = process.communicate(timeout=60)
     assert process.returncode == -signal.SIGINT and "Traceback" not in err, err
-    assert time.monotonic() - begin < 1
+    assert time.monotonic() - begin < 10  # a second where a core is idle; by itself it would take a minute
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
@@ -44,9 +44,9 @@ def test_workers_end_when_nobody_is_left(tmp_path, how):
     assert process.stdout.readline() == "None None\n"
     children = [int(c) for task in os.listdir(f"/proc/{process.pid}/task") for c in open(f"/proc/{process.pid}/task/{task}/children").read().split()]
     process.send_signal(how)
-    process.wait(timeout=10)
+    process.wait(timeout=60)
     workers = [c for c in children if is_worker(c)]
-    end = time.monotonic() + 5
+    end = time.monotonic() + 30
     while any(is_worker(c) for c in workers) and time.monotonic() < end:
         time.sleep(0.05)
     assert not any(is_worker(c) for c in workers)

@@ -45,7 +45,7 @@ def test_interrupt(name):
     assert done.returncode == 0, done.stderr
     ended, seconds = done.stdout.strip().splitlines()[-2:]
     assert ended in ("KeyboardInterrupt", "JaxRuntimeError")
-    assert float(seconds.split()[1]) < 1.5  # one, and a second program's compilation
+    assert float(seconds.split()[1]) < 15  # one where a core is idle, and a second program's compilation; by itself none would end
 
 
 def test_a_handler_of_ones_own_decides():
