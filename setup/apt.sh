@@ -13,5 +13,6 @@ if [ "$(id -u)" -ne 0 ]; then
   exit 0
 fi
 export DEBIAN_FRONTEND=noninteractive
-apt-get update -qq
-apt-get install -y -qq --no-install-recommends "${missing[@]}" </dev/null
+wait="-o DPkg::Lock::Timeout=300"  # seconds, for another apt: Debian runs one by itself
+apt-get $wait update -qq
+apt-get $wait install -y -qq --no-install-recommends "${missing[@]}" </dev/null
