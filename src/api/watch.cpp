@@ -119,7 +119,8 @@ Result<run::ProgramTime> time_written(const std::string& path, const std::string
   return out;
 }
 
-Watcher::Watcher(std::string folder) : reader_(folder), times_(std::move(folder), times_source()) {}
+Watcher::Watcher(std::string folder, bool is_awaited)
+    : is_awaited_(is_awaited), reader_(folder), times_(std::move(folder), times_source()) {}
 
 Watcher::~Watcher() {
   {
@@ -154,7 +155,7 @@ run::Sample Watcher::sample(double period_s) {
 }
 
 void Watcher::run() {
-  ::setpriority(PRIO_PROCESS, id_t(::syscall(SYS_gettid)), 19);
+  if (!is_awaited_) ::setpriority(PRIO_PROCESS, id_t(::syscall(SYS_gettid)), 19);
   ThreadPool alone(1);
   const ThreadPool::Use use(alone);
   for (;;) {

@@ -23,7 +23,8 @@ Result<run::ProgramTime> time_written(const std::string& path, const std::string
 // Readings, samples, and the thread that times what is wanted.
 class Watcher {
  public:
-  explicit Watcher(std::string folder);
+  // is_awaited: somebody waits for the times, so they are not made at the lowest priority.
+  explicit Watcher(std::string folder, bool is_awaited = false);
   ~Watcher();
   Watcher(const Watcher&) = delete;
   Watcher& operator=(const Watcher&) = delete;
@@ -36,6 +37,7 @@ class Watcher {
  private:
   void run();
 
+  const bool is_awaited_;
   run::PageReader reader_;
   run::ProgramTimes times_;
   std::vector<run::ProcessCounters> before_;

@@ -5,9 +5,7 @@
 #include <pthread.h>
 #include <sys/file.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -208,11 +206,11 @@ void Page::export_if_watched(ProgramCounters& row) {
   }
   if (is_exporting_.exchange(true)) return;
   if (const auto self = self_.lock())
-    std::thread([self] {
-      ::setpriority(PRIO_PROCESS, id_t(::syscall(SYS_gettid)), 19);
+    std::thread([self] {  // at the priority of the rest: beside busy ranks a lower one waits for minutes
       self->export_programs();
       self->is_exporting_ = false;
-    }).detach();
+    })
+        .detach();
 }
 
 void Page::export_programs() {

@@ -61,10 +61,11 @@ Result<Exit> run_top(const Args& args) {
   if (folder.empty()) return fail(Code::not_found, "TRINE_COUNTERS=off: processes publish nothing");
   const double period = std::clamp(args.real("--period"), 0.1, 3600.0);
   const Machine machine = TRY(choose_machine(args));
-  api::Watcher watcher(folder);
+  const bool is_once = args.has("--once") || args.has("--json");
+  api::Watcher watcher(folder, is_once);
   const auto named = arch::find_instance(machine.instance.name);
   run::Monitor monitor(run::MonitorConfig::usual(), {named ? *named : nullptr, machine.lnc});
-  if (args.has("--once") || args.has("--json")) return once(args, watcher, monitor, period);
+  if (is_once) return once(args, watcher, monitor, period);
   if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO))
     return fail(Code::io, "stdin and stdout are not a terminal; --once prints one screen without");
   Terminal terminal;
