@@ -144,6 +144,7 @@ Json Args::json() const {
   Json list = Json::array(), options = Json::object();
   for (const std::string& word : words) list.push(word);
   for (const Option& o : table_) {
+    if (!o.same_as.empty()) continue;
     const std::string_view key = o.name.substr(2);
     if (o.is_switch()) {
       options.set(key, has(o.name));
@@ -168,6 +169,7 @@ const Option* find_option(const Command& command, std::string_view typed) {
 
 Result<Args> parse_args(const Command& command, std::span<const std::string> typed) {
   Args args(command.options);
+  std::map<std::string_view, std::string_view> names;  // of each row that was set, by which name
   bool only_words = false;
   for (size_t i = 0; i < typed.size(); ++i) {
     const std::string_view arg = typed[i];
@@ -183,6 +185,8 @@ Result<Args> parse_args(const Command& command, std::span<const std::string> typ
     const size_t equals = arg.starts_with("--") ? arg.find('=') : std::string_view::npos;
     const Option* option = find_option(command, arg.substr(0, equals));
     if (!option) return unknown_option(command, arg.substr(0, equals));
+    const Option* set = option->same_as.empty() ? option : row_of(command.options, option->same_as);
+    CHECK(set, "an option is the same as one of its table");
     if (option->is_switch() && equals != std::string_view::npos)
       return fail(Code::invalid, cat(option->name, " takes no value"));
     std::string value;
@@ -190,9 +194,13 @@ Result<Args> parse_args(const Command& command, std::span<const std::string> typ
       if (equals == std::string_view::npos && i + 1 == typed.size())
         return fail(Code::invalid, cat(option->name, " needs a value: ", option->value));
       value = equals == std::string_view::npos ? typed[++i] : std::string(arg.substr(equals + 1));
-      value = TRY(check_value(option->values, option->name, value));
+      value = TRY(check_value(set->values, option->name, value));
     }
-    args.set(option->name, std::move(value));
+    const std::string_view before = names.emplace(set->name, option->name).first->second;
+    if (before != option->name && args.get(set->name) != value && !set->values.repeats)
+      return fail(Code::invalid, cat(before, " ", args.get(set->name), " and ", option->name, " ", value,
+                                     " say the opposite; give one"));
+    args.set(set->name, std::move(value));
   }
   if (!args.has(kHelp.name)) TRY(check_words(command, args));
   return args;

@@ -68,6 +68,7 @@ struct Option {
   std::string_view value;    // "NAME"; empty for a switch
   std::string_view meaning;  // one line, without choices and default: those are said from `values`
   Values values = {};
+  std::string_view same_as = {};  // "--tp": another maker's name of that row, whose values it takes and which it sets
 
   bool is_switch() const { return value.empty(); }
 };

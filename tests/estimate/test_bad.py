@@ -12,8 +12,7 @@ LLAMA = {"model_type": "llama", "vocab_size": 256, "hidden_size": 64, "num_hidde
 BERT = {"model_type": "bert", "vocab_size": 200, "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2,
         "intermediate_size": 128, "max_position_embeddings": 64, "type_vocab_size": 2}  # fmt: skip
 NAMES = ("phase profile seq new-tokens image-size lnc nodes dp pp accumulate global-batch tokens sdk compare p50 p99 sort price picture dtype zero cp ep "
-         "chunks recompute optimizer tensor-model-parallel-size pipeline-model-parallel-size context-parallel-size expert-model-parallel-size "
-         "num-layers-per-virtual-pipeline-stage micro-batch-size global-batch-size seq-length recompute-granularity").split()
+         "chunks recompute optimizer num-layers-per-virtual-pipeline-stage").split()
 
 
 def gguf(*entries):

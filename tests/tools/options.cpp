@@ -38,6 +38,7 @@ constexpr Option kRows[] = {
     {"--type", "", "T", "of what", one_of("f16=fp16=float16 f32")},
     {"--each", "", "K=V", "again", Values().repeated()},
     {"--long-name", "", "", "a switch"},
+    {"--their-count", "", "N", "somebody's name of --count", {}, "--count"},
 };
 constexpr Command kCommand{.name = "c", .words = "[W...]", .words_max = 2, .options = kRows};
 
@@ -68,6 +69,11 @@ TEST_CASE("every row is whole, and its examples are lines it takes") {
       if (!o.brief.empty()) CHECK(options.insert(o.brief).second);
       if (!o.values.initial.empty()) CHECK(check_value(o.values, o.name, o.values.initial).has_value());
       if (o.is_switch()) CHECK(o.values.kind == Values::Kind::text);
+      if (o.same_as.empty()) continue;
+      const Option* set = find_option(*c, o.same_as);
+      REQUIRE(set);
+      CHECK(set->same_as.empty());
+      CHECK(set->is_switch() == o.is_switch());
     }
     for (std::string_view line : split(c->examples, '\n')) {
       CAPTURE(std::string(line));
@@ -101,6 +107,10 @@ TEST_CASE("Python gets every option of the table, typed") {
   CHECK(asked.text() ==
         R"({"words": ["x"], "options": {"count": 3, "rate": null, "type": null, "each": ["a=1"], "long-name": true}})");
   CHECK(read("")->json().find("options")->find("count")->integer() == 2);
+  CHECK(read("--their-count 3")->json().find("options")->text() == read("--count 3")->json().find("options")->text());
+  CHECK(read("--their-count 3 -c 3")->integer("--count") == 3);
+  CHECK(read("--their-count 10").error().message == "found --their-count 10, expected a whole number from 1 to 9");
+  CHECK(read("-c 3 --their-count 4").error().message == "--count 3 and --their-count 4 say the opposite; give one");
   CHECK(read("--long-name -c 1")->typed() == std::vector<std::string>{"--count=1", "--long-name"});
 }
 

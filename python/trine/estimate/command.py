@@ -10,8 +10,6 @@ import os
 from trine.command import CHECK_FAILED, OK, OUT_OF_MEMORY, UNSUPPORTED, USAGE, Stop, note
 
 TRAINING = ("nodes", "pp", "dp", "accumulate", "global_batch", "tokens", "zero", "cp", "ep", "chunks", "recompute", "optimizer")
-MEGATRON = {"tensor_model_parallel_size": "tp", "pipeline_model_parallel_size": "pp", "context_parallel_size": "cp", "micro_batch_size": "batch",
-            "expert_model_parallel_size": "ep", "global_batch_size": "global_batch", "seq_length": "seq", "recompute_granularity": "recompute"}  # fmt: skip
 DTYPES = {"bf16": "bfloat16", "f16": "float16", "f32": "float32"}
 
 
@@ -23,20 +21,6 @@ def names_of(a):
     if not a.compare:
         return [a.instance or machine.chosen_instance() or "trn1.2xlarge"]
     return [i["name"] for i in _core.instances()] if a.compare == "all" else a.compare.split(",")
-
-
-def by_our_names(a):
-    """Megatron's options are ours under other names; an error where both say something else."""
-    typed = {word.split("=")[0].removeprefix("--").replace("-", "_") for word in a.typed}
-    for theirs, ours in MEGATRON.items():
-        given = getattr(a, theirs)
-        if given is None:
-            continue
-        if ours in typed and getattr(a, ours) != given:
-            raise Stop(USAGE, f"--{ours.replace('_', '-')} {getattr(a, ours)} and --{theirs.replace('_', '-')} {given} say the opposite; give one")
-        a.options[ours.replace("_", "-")] = given
-    if a.use_distributed_optimizer and a.zero is None and not a.no_zero1:
-        a.options["zero"] = 1
 
 
 def chunks_of(a, config):
@@ -149,7 +133,8 @@ def run(a):
         limits = {name: compare.milliseconds(getattr(a, name), f"--{name}") for name in ("p50", "p99") if getattr(a, name)}
     except ValueError as e:
         raise Stop(USAGE, str(e)) from None
-    by_our_names(a)
+    if a.use_distributed_optimizer and a.zero is None and not a.no_zero1:
+        a.options["zero"] = 1
     if a.profile:
         from trine.profile import estimated
 
