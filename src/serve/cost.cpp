@@ -47,6 +47,19 @@ double share_of(const CostTable& t, const StepRow& row) {
   return t.prompt.at(reads, s.length) * row.count / reads;
 }
 
+namespace {
+
+// Guessed tokens are rows of the program, and see the keys that their sequence reads once.
+double decode_seconds(const CostGrid& grid, int32_t rows, int32_t sequences, double context) {
+  if (rows == sequences) return grid.at(rows, context);
+  const double least = grid.contexts[0];
+  return grid.at(rows, least) + std::max(0.0, grid.at(sequences, context) - grid.at(sequences, least));
+}
+
+int32_t decoding(const StepPlan& plan) { return int32_t(plan.rows.size()) - plan.prompt_rows; }
+
+}  // namespace
+
 StepCost cost_of(const CostTable& t, const StepPlan& plan) {
   StepCost c;
   if (!t || plan.rows.empty()) return c;
@@ -60,9 +73,24 @@ StepCost cost_of(const CostTable& t, const StepPlan& plan) {
     c.together -= row.count, context -= row.start + row.count, --rows;
   }
   c.prompt = c.shares + (c.together ? t.prompt.at(c.together, double(context) / rows) : 0.0);
-  if (plan.decode_rows) c.decode = t.decode.at(plan.decode_rows, double(plan.decode_context) / plan.decode_rows);
+  if (plan.decode_rows)
+    c.decode =
+        decode_seconds(t.decode, plan.decode_rows, decoding(plan), double(plan.decode_context) / plan.decode_rows);
   c.launch = t.launch * ((plan.prompt_tokens != 0) + (plan.decode_rows != 0));
   return c;
+}
+
+StepCost draft_cost_of(const CostTable& t, const StepPlan& plan) {
+  StepCost c = cost_of(t, plan);
+  c.decode = 0, c.launch = plan.prompt_tokens ? t.launch : 0;
+  for (int32_t round = 0;; ++round) {
+    int32_t rows = 0;
+    int64_t context = 0;
+    for (int32_t i = 0; i < decoding(plan); ++i)
+      if (const StepRow& row = plan.rows[size_t(i)]; row.count > round) ++rows, context += row.sequence->length + round;
+    if (!t || !rows) return c;
+    c.decode += t.decode.at(rows, double(context) / rows), c.launch += t.launch;
+  }
 }
 
 }  // namespace trine::serve

@@ -35,14 +35,17 @@ struct CostTable {
 
 struct StepCost {
   double prompt = 0, decode = 0, launch = 0;  // seconds
+  double draft = 0;                           // of the model that guesses
   double shares = 0;                          // of prompt: those in small chunks
   int32_t together = 0;                       // tokens of the others, which are one program
-  double seconds() const { return prompt + decode + launch; }
+  double seconds() const { return prompt + decode + launch + draft; }
 };
 
 // A prompt that comes in chunks smaller than the table's programs (Sequence::in_shares) takes its share of the program
 // that reads it whole; the step's other prompts are one program.
 StepCost cost_of(const CostTable& table, const StepPlan& plan);
+// Of a draft model: it reads the step's prompts, then guesses token after token, and reads the last guess too.
+StepCost draft_cost_of(const CostTable& table, const StepPlan& plan);
 double share_of(const CostTable& table, const StepRow& row);
 
 }  // namespace trine::serve

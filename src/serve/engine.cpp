@@ -58,7 +58,8 @@ Engine::Engine(run::Decoder decoder, run::KvMemory kv, EngineOptions options, st
       draft_(std::move(draft)),
       draft_kv_(std::move(draft_kv)),
       scheduler_(options_.scheduler),
-      log_(options_.about, options_.device) {
+      log_(options_.about, options_.device),
+      draft_log_(options_.draft_about, options_.device) {
   started_ = host_seconds();
   stats_.weight_bytes = decoder_.weight_bytes();
   thread_ = std::thread([this] { loop(); });
@@ -74,6 +75,7 @@ Result<std::unique_ptr<Engine>> Engine::make(run::Decoder decoder, EngineOptions
   // Of a state there is only the one after a page's last token; and a chip's server takes whole pages.
   s.part_pages = s.part_pages && !decoder.shape().keeps_state() && !options.chip_clock && !(options.pace > 0);
   if (options.cost) TRY(options.cost.check());
+  if (options.draft_cost) TRY(options.draft_cost.check());
   if ((options.drafts > 0 || draft) && (decoder.shape().keeps_state() || (draft && draft->shape().keeps_state())))
     return fail(Code::unsupported,
                 "guessed tokens with a model that keeps states: one that was guessed wrong stays in them");

@@ -60,7 +60,7 @@ struct Event {
 struct EngineOptions {
   SchedulerOptions scheduler;
   std::vector<int32_t> eos;
-  CostTable cost;
+  CostTable cost, draft_cost;
   bool chip_clock = false;  // deadlines and arrival are on the chip's clock
   int32_t drafts = 0;       // tokens guessed by n-grams; 0: none
   int32_t ngram = 3;
@@ -72,6 +72,7 @@ struct EngineOptions {
   double answer_tokens = 128;     // of an answer that stands in, on average
   std::vector<int32_t> stand_in;  // its tokens, over and over
   std::string about;              // JSON of the model and where it is served, for profiles; empty: steps are not logged
+  std::string draft_about;        // likewise of the model that guesses
   int32_t device = 0;             // the first core of this copy, for profiles
 };
 
@@ -151,7 +152,7 @@ class Engine {
   std::unique_ptr<run::Decoder> draft_;  // with pages of its own, numbered as the model's
   run::KvMemory draft_kv_;
   Scheduler scheduler_;
-  StepLog log_;
+  StepLog log_, draft_log_;
   std::map<int64_t, std::unique_ptr<Active>> active_;
   std::map<std::string, std::shared_ptr<const run::Adapter>> adapters_;
   std::map<std::string, int32_t> keys_;

@@ -174,13 +174,16 @@ void Engine::run_step(const StepPlan& plan) {
   if (spreads(plan))
     for (size_t i = plan.rows.size() - size_t(plan.prompt_rows); i < plan.rows.size(); ++i)
       plan.rows[i].sequence->in_shares = true;
-  const StepCost cost = cost_of(options_.cost, plan);
+  StepCost cost = cost_of(options_.cost, plan);
+  const StepCost draft = draft_ ? draft_cost_of(options_.draft_cost, plan) : StepCost{};
+  cost.draft = draft.seconds();
   if (options_.pace > 0)
     decoder_.blank(runs), pace(cost.seconds());
   else
     decoder_.step(runs, kv_), chip_ += cost.seconds();
   const double host_s = host_seconds() - start;
   log_.add(logged_from, options_.cost, plan, cost);
+  if (draft_) draft_log_.add_guesses(logged_from, options_.draft_cost, plan, draft);
   busy_ += cost.seconds();
   deal_costs(plan, cost);
   ++stats_.steps, stats_.host_s += host_s, stats_.prompt_tokens += plan.prompt_tokens;
@@ -226,7 +229,8 @@ void Engine::deal_costs(const StepPlan& plan, const StepCost& cost) {
                          : plan.decode_rows ? cost.decode * row.count / plan.decode_rows
                                             : 0;
     if (prompt && s.in_shares && row.samples) stats_.padded += std::max(0, t.prompt.bucket(s.reads) - s.reads);
-    const double seconds = share + cost.launch / double(plan.rows.size());
+    const double seconds = share + cost.launch / double(plan.rows.size()) +
+                           cost.draft * row.count / (plan.prompt_tokens + plan.decode_rows);
     c.joules += seconds * t.watts, c.usd += seconds * t.dollars_per_hour / 3600;
   }
   stats_.joules += cost.seconds() * t.watts, stats_.usd += cost.seconds() * t.dollars_per_hour / 3600;

@@ -40,6 +40,20 @@ void StepLog::add(int64_t begin_ns, const CostTable& table, const StepPlan& plan
         runs_of(table.decode, plan.decode_rows), cost.decode);
 }
 
+void StepLog::add_guesses(int64_t begin_ns, const CostTable& table, const StepPlan& plan, const StepCost& cost) const {
+  if (!begin_ns || !table || about_.empty()) return;
+  const int64_t took_ns = run::wall_ns() - begin_ns;
+  const int32_t sequences = int32_t(plan.rows.size()) - plan.prompt_rows;
+  int32_t rounds = 0;
+  for (int32_t i = 0; i < sequences; ++i) rounds = std::max(rounds, plan.rows[size_t(i)].count);
+  if (plan.prompt_tokens)
+    add(begin_ns, took_ns, "prefill", table.prompt.bucket(plan.prompt_tokens), 0,
+        runs_of(table.prompt, plan.prompt_tokens), cost.prompt);
+  if (sequences)
+    add(begin_ns, took_ns, "decode", table.decode.bucket(sequences),
+        context_below(table.decode, double(plan.decode_context) / plan.decode_rows), rounds, cost.decode);
+}
+
 void StepLog::add(int64_t begin_ns, int64_t took_ns, const char* phase, int32_t size, int32_t context, int32_t runs,
                   double seconds) const {
   run::RunLog* const log = run::RunRecord::process().log();

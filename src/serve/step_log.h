@@ -15,6 +15,8 @@ class StepLog {
   explicit StepLog(const std::string& about, int device) : about_(about), device_(device) {}
   static int64_t begin_ns();  // of the wall clock; 0 where nobody records
   void add(int64_t begin_ns, const CostTable& table, const StepPlan& plan, const StepCost& cost) const;
+  // Of a draft model, whose decoding program runs once for each token that is guessed.
+  void add_guesses(int64_t begin_ns, const CostTable& table, const StepPlan& plan, const StepCost& cost) const;
 
  private:
   void add(int64_t begin_ns, int64_t took_ns, const char* phase, int32_t size, int32_t context, int32_t runs,

@@ -204,6 +204,44 @@ TEST_CASE("a known prefix is taken to its last token, within a page, and gives t
   }
 }
 
+TEST_CASE("a draft model's programs are in the chip's time, and the request pays for them") {
+  const auto flat = [](double prompt, double decode) {
+    CostTable t;
+    t.prompt = {{16, 64}, {0, 256}, {prompt, prompt, prompt, prompt}};
+    t.decode = {{1, 16}, {0, 256}, {decode, decode, decode, decode}};
+    t.dollars_per_hour = 3600, t.watts = 10;
+    return t;
+  };
+  EngineOptions o = options();
+  o.cost = flat(0.004, 0.005), o.draft_cost = flat(0.002, 0.001), o.drafts = 3;
+  auto e = engine(std::move(o), 1);
+  const int64_t id = *e->add(request(40, 20, 30, 0.0f));
+  const Event end = collect(*e, 1).ends[{id, 0}];
+  CHECK(end.usage.accepted * 10 > end.usage.drafted * 7);
+  const Stats stats = e->stats();
+  const auto checks = double(stats.steps - 1);  // after the step that read the prompt
+  CHECK(checks < 29);
+  // Beside its guesses the draft model reads the last of them in each of these steps.
+  const double seconds = 0.004 + 0.002 + 0.005 * checks + 0.001 * (checks + double(end.usage.drafted));
+  CHECK(stats.usd == doctest::Approx(seconds));
+  CHECK(end.usd == doctest::Approx(seconds));
+  CHECK(end.joules == doctest::Approx(10 * seconds));
+}
+
+TEST_CASE("guessed tokens are rows of the decoding program, and read a sequence's keys once") {
+  CostTable t;
+  t.prompt = {{16, 64}, {0, 256}, {0.004, 0.005, 0.012, 0.016}};
+  t.decode = {{1, 2, 4}, {0, 256}, {0.001, 0.011, 0.002, 0.022, 0.004, 0.044}};
+  Sequence s;
+  s.length = 128;
+  StepPlan plan;
+  plan.rows = {{.sequence = &s, .start = 127, .count = 4, .samples = true}};
+  plan.decode_rows = 4, plan.decode_context = 4 * 128;
+  CHECK(cost_of(t, plan).decode == doctest::Approx(0.004 + 0.005));  // four rows, and the keys of one sequence
+  plan.rows[0].count = 1, plan.decode_rows = 1, plan.decode_context = 128;
+  CHECK(cost_of(t, plan).decode == doctest::Approx(0.006));
+}
+
 TEST_CASE("a prompt costs the chip the same, whether it is read alone or in small chunks beside decoding") {
   CostTable t;
   t.prompt = {{16, 64}, {0, 256}, {0.004, 0.005, 0.012, 0.016}};

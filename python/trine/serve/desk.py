@@ -129,6 +129,8 @@ class Run:
         """Both clocks, energy and money of this request."""
         ends = [c.end for c in self.choices if c.end]
         out = self.desk.about | {"instance": self.desk.instance, "joules": sum(float(e.get("joules") or 0) for e in ends), "usd": self.usd()}
+        if drafted := sum(e["usage"]["drafted_tokens"] for e in ends if "usage" in e):
+            out |= {"drafted_tokens": drafted, "accepted_tokens": sum(e["usage"]["accepted_tokens"] for e in ends)}
         for e in ends[:1]:
             out |= {clock: times for clock, times in (e.get("times") or {}).items()}
         return out

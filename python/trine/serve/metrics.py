@@ -15,6 +15,7 @@ VLLM = {
     "trine_prefix_cache_hits_total": "vllm:prefix_cache_hits_total", "trine_prompt_tokens_total": "vllm:prompt_tokens_total",
     "trine_generation_tokens_total": "vllm:generation_tokens_total", "trine_time_to_first_token_seconds": "vllm:time_to_first_token_seconds",
     "trine_inter_token_latency_seconds": "vllm:inter_token_latency_seconds", "trine_request_duration_seconds": "vllm:e2e_request_latency_seconds",
+    "trine_draft_tokens_total": "vllm:spec_decode_num_draft_tokens_total", "trine_accepted_tokens_total": "vllm:spec_decode_num_accepted_tokens_total",
     "trine_requests_finished_total": "vllm:request_success_total",
 }  # fmt: skip
 
@@ -95,6 +96,8 @@ class Metrics:
             ("trine_prompt_tokens_total", "Tokens of prompts.", self.prompt), ("trine_generation_tokens_total", "Tokens written.", self.written),
             ("trine_prefix_cache_queries_total", "Prompt tokens looked up in the prefix cache.", self.queried),
             ("trine_prefix_cache_hits_total", "Prompt tokens found there.", self.cached),
+            ("trine_draft_tokens_total", "Tokens guessed.", stats.get("drafted_tokens", 0)),
+            ("trine_accepted_tokens_total", "Guesses that were right.", stats.get("accepted_tokens", 0)),
             ("trine_engine_steps_total", "Steps of the engine.", stats.get("steps", 0)),
             ("trine_engine_host_seconds_total", "Time of the engine's steps on this host.", stats.get("host_s", 0.0)),
             ("trine_engine_chip_seconds_total", "Time of the same steps on the instance.", stats.get("chip_s", 0.0)),

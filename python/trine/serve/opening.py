@@ -57,8 +57,20 @@ def find(typed):
     raise Stop(USAGE, f"{typed}: expected a GGUF file, a folder with config.json and safetensors, or a name: {', '.join(KNOWN)}")
 
 
-def open_model(typed, instance, tp=1, name=None, options=None, context=None, state=None, times=None, cost=None):
-    """An Opened. Weights stay packed; what steps take on the instance is timed once (`times`: which programs) and then read, or is given (`cost`)."""
+def draft_of(typed, text, **how):
+    """The model that guesses; an error where its tokens are not the other one's."""
+    from trine.serve import text as texts
+    from trine.serve.model import prepare
+
+    path, _, _ = find(typed)
+    if texts.load(path).pieces != text.pieces:
+        raise ValueError(f"the draft {typed} has other tokens; expected a smaller model with the same tokenizer")
+    return prepare(path, **how)
+
+
+def open_model(typed, instance, tp=1, name=None, options=None, context=None, state=None, times=None, cost=None, draft=None):
+    """An Opened. Weights stay packed; what steps take on the instance is timed once (`times`: which programs) and then read, or is given (`cost`).
+    draft: a smaller model of the same tokens, which guesses."""
     from trine._core import serve
     from trine.profile import served
     from trine.serve import text as texts
@@ -70,6 +82,10 @@ def open_model(typed, instance, tp=1, name=None, options=None, context=None, sta
         text = texts.load(path)
         model = prepare(path, instance=instance, tp=tp, cost=cost, **(times or TIMES))
         options = {k: v for k, v in (options or {}).items() if v is not None}
+        if draft:
+            small = draft_of(draft, text, instance=instance, tp=tp, **(times or TIMES))
+            context = min(context or model.context, small.context)
+            options |= {"draft": small, "draft_about": served.about(small.name, small.config, instance, tp)}
         if state:
             options["page_store"] = str(Path(state) / "kv")
         if context:

@@ -130,21 +130,25 @@ class Server:
 
     # Adapters.
     async def load_adapter(self, name, path, in_place=False):
-        if not NAME.fullmatch(name) or ".." in name:
-            raise Wrong(f"lora_name is {name[:100]!r}; expected letters, digits and . _ : -", 400, "lora_name")
         if self.adapters_folder is None:
             raise Wrong("this server loads no adapters; start it with --adapters FOLDER", 400, "lora_path")
         found = (self.adapters_folder / path).resolve()
         if not found.is_relative_to(self.adapters_folder) or not found.is_dir():
             raise Wrong(f"lora_path is {path[:200]!r}; expected a folder inside the server's folder of adapters", 400, "lora_path")
+        await self.add_adapter(name, found, path, in_place)
+
+    async def add_adapter(self, name, folder, shown=None, in_place=False):
+        """An adapter of any folder, by what its path is called outside."""
+        if not NAME.fullmatch(name) or ".." in name:
+            raise Wrong(f"lora_name is {name[:100]!r}; expected letters, digits and . _ : -", 400, "lora_name")
         if name in self.models and (not in_place or self.models[name].adapter is None):
             raise Wrong(f"The lora adapter '{name}' has already been loaded.", 400, "lora_name")
-        tensors, scale = await self.desk.off_loop(read_adapter, found)
+        tensors, scale = await self.desk.off_loop(read_adapter, folder)
         try:
             await self.desk.off_loop(self.engine.load_adapter, name, tensors, scale)
         except (ValueError, RuntimeError) as e:
             raise Wrong(f"the adapter does not fit this model: {e}", 400, "lora_path") from None
-        self.models[name] = dataclasses.replace(self.model, name=name, adapter=name, root=path, parent=self.model.name, created=int(time.time()))
+        self.models[name] = dataclasses.replace(self.model, name=name, adapter=name, root=shown or str(folder), parent=self.model.name, created=int(time.time()))
 
     async def drop_adapter(self, name):
         if name not in self.models or self.models[name].adapter is None:

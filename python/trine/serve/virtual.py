@@ -131,7 +131,8 @@ def name_of(typed):
     return (path.resolve().parent.name if path.name == "config.json" else path.stem if path.suffix in (".gguf", ".json") else path.name).lower()
 
 
-def open_virtual(typed, instance, tp=1, name=None, context=None, batch=None, pages=None, speed=1.0, copies=None, tokenizer=None, answer_tokens=128):
+def open_virtual(typed, instance, tp=1, name=None, context=None, batch=None, pages=None, speed=1.0, copies=None, tokenizer=None, answer_tokens=128,
+                 chunk=None):  # fmt: skip
     """An Opened whose engine computes nothing; `facts` says so."""
     typed = typed or "smollm2"
     from trine._core import serve
@@ -150,7 +151,7 @@ def open_virtual(typed, instance, tp=1, name=None, context=None, batch=None, pag
     limit = min(context or limit, limit)
     options = scheduler_of(cost) | {"context": limit, "pace": float(speed), "answer_tokens": float(answer_tokens),
                                     "stand_in": text.encode(WORDS, add_special=False), "about": served.about(name or name_of(typed), config, instance, tp)}  # fmt: skip
-    options |= {name: value for name, value in (("running_most", batch), ("pages", pages)) if value}
+    options |= {name: value for name, value in (("running_most", batch), ("pages", pages), ("chunk", chunk)) if value}
     model = types.SimpleNamespace(shape={"vocab": text.size, "context": limit, "width": 64}, cost=cost, eos=text.ends, id=0)
     count = copies or cost["copies"]
     try:

@@ -121,6 +121,8 @@ std::unique_ptr<serve::Engine> engine(nb::object model, const nb::dict& options)
   std::unique_ptr<run::Decoder> draft;
   if (options.contains("draft") && !nb::object(options["draft"]).is_none()) {
     const nb::object given = options["draft"];
+    o.draft_cost = api::cost_table(given.attr("cost"));
+    api::take(options, "draft_about", o.draft_about);
     draft = std::make_unique<run::Decoder>(or_raise(run::Decoder::make(
         api::decoder_shape(nb::cast<nb::dict>(given.attr("shape"))),
         api::decoder_weights(nb::cast<nb::dict>(given.attr("matrices")), nb::cast<nb::dict>(given.attr("vectors"))))));
