@@ -64,14 +64,15 @@ Completion after_command(const Command& command, std::span<const std::string> wo
     }
   }
   if (pending) {
-    add_values(out, pending->values, pending->value, typing, "");
+    add_values(out, row_set_by(command, *pending).values, pending->value, typing, "");
     return out;
   }
   if (!only_words && typing.starts_with("--") && typing.find('=') != std::string_view::npos) {
     const size_t equals = typing.find('=');
     const Option* o = find_option(command, typing.substr(0, equals));
     if (o && !o->is_switch())
-      add_values(out, o->values, o->value, typing.substr(equals + 1), typing.substr(0, equals + 1));
+      add_values(out, row_set_by(command, *o).values, o->value, typing.substr(equals + 1),
+                 typing.substr(0, equals + 1));
     return out;
   }
   if (!typing.starts_with("-") && count < command.words_max) add_values(out, command.word, "", typing, "");

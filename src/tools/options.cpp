@@ -167,6 +167,13 @@ const Option* find_option(const Command& command, std::string_view typed) {
   return nullptr;
 }
 
+const Option& row_set_by(const Command& command, const Option& option) {
+  if (option.same_as.empty()) return option;
+  const Option* const row = row_of(command.options, option.same_as);
+  CHECK(row, "an option is the same as one of its table");
+  return *row;
+}
+
 Result<Args> parse_args(const Command& command, std::span<const std::string> typed) {
   Args args(command.options);
   std::map<std::string_view, std::string_view> names;  // of each row that was set, by which name
@@ -185,8 +192,7 @@ Result<Args> parse_args(const Command& command, std::span<const std::string> typ
     const size_t equals = arg.starts_with("--") ? arg.find('=') : std::string_view::npos;
     const Option* option = find_option(command, arg.substr(0, equals));
     if (!option) return unknown_option(command, arg.substr(0, equals));
-    const Option* set = option->same_as.empty() ? option : row_of(command.options, option->same_as);
-    CHECK(set, "an option is the same as one of its table");
+    const Option* set = &row_set_by(command, *option);
     if (option->is_switch() && equals != std::string_view::npos)
       return fail(Code::invalid, cat(option->name, " takes no value"));
     std::string value;

@@ -99,6 +99,7 @@ class Args {
 struct Command;
 inline constexpr Option kHelp{"--help", "-h", "", "print this"};
 const Option* find_option(const Command& command, std::string_view typed);  // by name or brief; --help too
+const Option& row_set_by(const Command& command, const Option& option);     // itself, or the row it names otherwise
 Result<Args> parse_args(const Command& command, std::span<const std::string> typed);
 // The value as the table has it, or what was found and what was expected; `what` leads the error: "--batch".
 Result<std::string> check_value(const Values& values, std::string_view what, std::string_view text);

@@ -117,6 +117,7 @@ TEST_CASE("Python gets every option of the table, typed") {
 TEST_CASE("completion knows where on the line it is") {
   CHECK(completed({"trine", "est"}) == std::vector<std::string>{"estimate"});
   CHECK(completed({"trine", "estimate", "--auto-cast", ""}) == std::vector<std::string>{"none", "matmult", "all"});
+  CHECK(completed({"trine", "estimate", "--recompute-granularity", "f"}) == std::vector<std::string>{"full"});
   CHECK(completed({"trine", "estimate", "--auto-cast=m"}) == std::vector<std::string>{"--auto-cast=matmult"});
   CHECK(completed({"trine", "estimate", "--compare", "inf1.xlarge,inf2.x"}) ==
         std::vector<std::string>{"inf1.xlarge,inf2.xlarge"});
