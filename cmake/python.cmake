@@ -38,7 +38,7 @@ execute_process(COMMAND ${Python_EXECUTABLE} -c "import importlib.metadata as m;
                 OUTPUT_VARIABLE torch_version OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
 set_source_files_properties(src/api/python/module.cpp PROPERTIES COMPILE_DEFINITIONS "TRINE_TORCH_VERSION=\"${torch_version}\"")
 if(NOT no_torch)
-  file(GLOB torch_sources CONFIGURE_DEPENDS src/api/torch/*.cpp)
+  file(GLOB_RECURSE torch_sources CONFIGURE_DEPENDS src/api/torch/*.cpp)
   Python_add_library(_torch MODULE WITH_SOABI ${torch_sources})
   target_include_directories(_torch SYSTEM PRIVATE ${torch_folder}/include ${torch_folder}/include/torch/csrc/api/include ${torch_folder}/include/kineto)
   target_link_directories(_torch PRIVATE ${torch_folder}/lib)

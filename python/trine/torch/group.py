@@ -1,6 +1,6 @@
 """The process groups `neuron` and `xla` of torch.distributed, and what of torch asks for a group by name.
 
-The group itself is C++ (src/api/torch/group.h): ranks of a host share memory, sums have the order of the chips' schedule.
+The group itself is C++ (src/api/torch/group/group.h): ranks of a host share memory, sums have the order of the chips' schedule.
 """
 
 import atexit

@@ -1,7 +1,7 @@
 """Streams and events of `torch.neuron`: torch's own, on this device.
 
 Ops of the default stream have run when they return. Those of another run on its thread, in their order, beside everything else
-(src/api/torch/streams.h); what one of them throws is thrown again where somebody next waits for a stream or reads a value.
+(src/api/torch/eager/streams.h); what one of them throws is thrown again where somebody next waits for a stream or reads a value.
 """
 
 import atexit

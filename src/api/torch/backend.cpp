@@ -9,9 +9,9 @@
 
 #include "api/torch/backend.h"
 #include "api/torch/devices.h"
+#include "api/torch/eager/streams.h"
 #include "api/torch/history.h"
-#include "api/torch/lazy.h"
-#include "api/torch/streams.h"
+#include "api/torch/lazy/lazy.h"
 #include "api/torch/types.h"
 
 namespace trine::api::neuron {

@@ -5,7 +5,7 @@
 
 #include <functional>
 
-#include "api/torch/tasks.h"
+#include "api/torch/eager/tasks.h"
 #include "run/devices/memory.h"
 
 namespace trine::api::neuron {

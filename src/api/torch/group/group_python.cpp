@@ -2,8 +2,8 @@
 #include <torch/csrc/utils/pybind.h>
 
 #include "api/torch/backend.h"
-#include "api/torch/group.h"
-#include "api/torch/group_python.h"
+#include "api/torch/group/group.h"
+#include "api/torch/group/group_python.h"
 
 #include "base/text.h"
 

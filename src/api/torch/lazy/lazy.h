@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "api/torch/backend.h"
-#include "api/torch/call.h"
-#include "api/torch/spread.h"
+#include "api/torch/eager/call.h"
+#include "api/torch/lazy/spread.h"
 #include "run/devices/memory.h"
 
 namespace trine::api::neuron {

@@ -1,5 +1,5 @@
 // Worlds and layouts are made once; parts are copied block by block.
-#include "api/torch/spread.h"
+#include "api/torch/lazy/spread.h"
 
 #include <algorithm>
 #include <cstdlib>

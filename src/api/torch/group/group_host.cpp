@@ -1,5 +1,5 @@
 // Namespaces, interfaces and routes; see group_host.h.
-#include "api/torch/group_host.h"
+#include "api/torch/group/group_host.h"
 
 #include <arpa/inet.h>
 #include <ifaddrs.h>

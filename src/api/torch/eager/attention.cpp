@@ -13,7 +13,7 @@
 #include "api/torch/aten.h"
 
 #include "api/torch/ask_python.h"
-#include "api/torch/call.h"
+#include "api/torch/eager/call.h"
 
 namespace trine::api::neuron {
 

@@ -1,4 +1,4 @@
-#include "api/torch/streams.h"
+#include "api/torch/eager/streams.h"
 
 #include <map>
 

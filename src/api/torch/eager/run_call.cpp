@@ -3,9 +3,9 @@
 #include "api/torch/aten.h"
 
 #include "api/torch/backend.h"
-#include "api/torch/call.h"
 #include "api/torch/devices.h"
-#include "api/torch/streams.h"
+#include "api/torch/eager/call.h"
+#include "api/torch/eager/streams.h"
 
 namespace trine::api::neuron {
 

@@ -11,7 +11,7 @@
 #include <mutex>
 #include <thread>
 
-#include "api/torch/streams.h"
+#include "api/torch/eager/streams.h"
 #include "run/transport/rank_group.h"
 
 namespace trine::api::neuron {

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "api/torch/backend.h"
-#include "api/torch/tasks.h"
+#include "api/torch/eager/tasks.h"
 
 namespace trine::api::neuron {
 

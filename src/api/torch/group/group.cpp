@@ -1,11 +1,11 @@
 // From c10d's calls to operations of run/transport; see group.h.
-#include "api/torch/group.h"
+#include "api/torch/group/group.h"
 
 #include <numeric>
 
 #include "api/machine.h"
 #include "api/torch/backend.h"
-#include "api/torch/group_host.h"
+#include "api/torch/group/group_host.h"
 #include "api/torch/types.h"
 #include "base/text.h"
 

@@ -5,7 +5,7 @@
 #include "api/torch/aten.h"
 
 #include "api/torch/backend.h"
-#include "api/torch/call.h"
+#include "api/torch/eager/call.h"
 
 namespace trine::api::neuron {
 

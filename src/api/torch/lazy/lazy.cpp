@@ -1,7 +1,7 @@
 // The queue of a device: recording calls, and running what is recorded.
 #include "api/torch/aten.h"
 
-#include "api/torch/lazy.h"
+#include "api/torch/lazy/lazy.h"
 
 #include <algorithm>
 #include <bit>

@@ -1,5 +1,5 @@
 // Futures of collectives, and their queue; see group_work.h.
-#include "api/torch/group_work.h"
+#include "api/torch/group/group_work.h"
 
 #include <ATen/core/ivalue.h>
 #include <c10/util/Exception.h>

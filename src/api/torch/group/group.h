@@ -5,7 +5,7 @@
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
-#include "api/torch/group_work.h"
+#include "api/torch/group/group_work.h"
 
 namespace trine::api::neuron {
 

@@ -1,5 +1,5 @@
 // One lock and one condition for all queues: they are few, and tasks are long beside them. See tasks.h.
-#include "api/torch/tasks.h"
+#include "api/torch/eager/tasks.h"
 
 #include <pthread.h>
 

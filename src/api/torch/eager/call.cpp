@@ -1,10 +1,10 @@
 // Keys, the cache of entries, and the boxed fallback that every op without a registration of its own reaches.
 #include "api/torch/aten.h"
 
-#include "api/torch/call.h"
+#include "api/torch/eager/call.h"
 
 #include "api/torch/backend.h"
-#include "api/torch/lazy.h"
+#include "api/torch/lazy/lazy.h"
 
 #include <algorithm>
 #include <bit>

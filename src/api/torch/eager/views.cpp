@@ -4,8 +4,8 @@
 
 #include "api/torch/backend.h"
 #include "api/torch/devices.h"
-#include "api/torch/lazy.h"
-#include "api/torch/streams.h"
+#include "api/torch/eager/streams.h"
+#include "api/torch/lazy/lazy.h"
 #include "run/devices/device.h"
 #include "run/profile/ran.h"
 

@@ -1,7 +1,7 @@
 // A callback of RecordFunction, which runs before each op while it is set; see exchanged.h.
 #include "api/torch/aten.h"
 
-#include "api/torch/exchanged.h"
+#include "api/torch/group/exchanged.h"
 
 #include <ATen/record_function.h>
 
