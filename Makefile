@@ -44,7 +44,7 @@ test-build: build
 test: test-build
 	@for list in browser watch; do setup/apt.sh setup/apt-$$list.txt; done
 	@ctest --test-dir build --output-on-failure --no-tests=error -j $(JOBS)
-	@$(PYTEST) -n $(JOBS)
+	@$(PYTHON) tests/again.py $(JOBS)
 
 # Without the cases marked slow: for between two edits.
 test-fast: test-build
