@@ -37,10 +37,18 @@ bool has_avx512() {
 #endif
 }
 
+bool has_avx512_dq() {
+#if defined(__x86_64__)
+  static const bool has = has_avx512() && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
+  return has;
+#else
+  return false;
+#endif
+}
+
 bool has_avx512_bf16() {
 #if defined(__x86_64__)
-  static const bool has = has_avx512() && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
-                          __builtin_cpu_supports("avx512bf16");
+  static const bool has = has_avx512_dq() && __builtin_cpu_supports("avx512bf16");
   return has;
 #else
   return false;

@@ -11,6 +11,7 @@ Simd simd_best();  // decided once; TRINE_ISA=portable turns vector code off, fo
 
 // What goes beyond Simd::avx2 is no level of its own: the same bits in fewer instructions. TRINE_ISA=avx2 turns it off.
 bool has_avx512();       // with bw
-bool has_avx512_bf16();  // with vl and dq as well
+bool has_avx512_dq();    // with vl as well
+bool has_avx512_bf16();  // and this
 
 }  // namespace trine

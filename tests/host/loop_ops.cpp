@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "base/text.h"
+#include "host/loops/ops.h"
 #include "tests/host/loop_case.h"
 #include "tests/testing.h"
 
@@ -132,6 +133,53 @@ TEST_CASE("functions computed in f64 have the same bits in every build") {
       std::string bits(reinterpret_cast<const char*>(out.data()), out.size());
       if (first.empty()) first = bits;
       CHECK(bits == first);
+    }
+  }
+}
+
+TEST_CASE("lanes of 64 bits: AVX-512's kernels give AVX2's bits") {
+  if (!has_avx512_dq()) return;
+  const host::LoopKernels &wide = host::loop_kernels_avx512(), &narrow = host::loop_kernels_avx2();
+  constexpr int64_t n = 403;
+  const Dtype types[] = {Dtype::f64, Dtype::s64, Dtype::u64};
+  for (Dtype d : types) {
+    const host::Lane lane = host::lane_of(d);
+    LoopBuilder t;
+    t.dim(n);
+    for (int k = 0; k < 3; ++k) {
+      const LoopValue x = t.load(t.input(d, n, {1}));
+      t.store(t.output(d, n, {1}), x);
+    }
+    test::LoopBuffers in = test::random_buffers(t.program(), 7, true);
+    const auto given = in.pointers();
+    std::vector<int32_t> truth(n);
+    for (int64_t i = 0; i < n; ++i) truth[size_t(i)] = -int32_t(i % 3 == 0);
+    const host::LoopAux aux{.start = 3, .bits = 64, .exponent = 8, .mantissa = 10};
+    auto bits_of = [&](host::LoopFn f, const void* a, const void* b, const void* c) {
+      std::vector<int64_t> out(n);
+      f(out.data(), a, b, c, n, aux);
+      return out;
+    };
+    for (int o = int(LoopOp::add); o < int(LoopOp::convert); ++o) {
+      const LoopOpRow& r = row(LoopOp(o));
+      if (!takes(r, d)) continue;
+      const bool selects = r.op == LoopOp::select;
+      const void* a = selects ? truth.data() : given[0];
+      for (int uniform = 0; uniform < 8; ++uniform) {
+        INFO(std::string(r.name), " ", std::string(row(d).name), " ", uniform);
+        const host::LoopFnKey key{r.op, lane, lane, (uniform & 1) != 0, (uniform & 2) != 0, (uniform & 4) != 0};
+        const host::LoopFn f = wide.find(key), g = narrow.find(key);
+        REQUIRE((f == nullptr) == (g == nullptr));
+        if (f) CHECK((f != g));
+        if (f) CHECK(bits_of(f, a, given[2], given[4]) == bits_of(g, a, given[2], given[4]));
+      }
+    }
+    for (int o = int(LoopOp::reduce_sum); o <= int(LoopOp::reduce_xor); ++o) {
+      if (!takes(row(LoopOp(o)), d)) continue;
+      INFO(std::string(row(LoopOp(o)).name), " ", std::string(row(d).name));
+      const host::LoopFn f = wide.accumulate(LoopOp(o), lane), g = narrow.accumulate(LoopOp(o), lane);
+      CHECK((f != g));
+      CHECK(bits_of(f, given[0], nullptr, nullptr) == bits_of(g, given[0], nullptr, nullptr));
     }
   }
 }

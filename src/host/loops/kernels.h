@@ -15,7 +15,9 @@
 
 namespace trine::host {
 
-#if defined(__AVX2__)
+#if defined(__AVX512F__)
+constexpr int kVectorBytes = 64;
+#elif defined(__AVX2__)
 constexpr int kVectorBytes = 32;
 #else
 constexpr int kVectorBytes = 16;  // SSE2, NEON
@@ -407,21 +409,34 @@ struct Loops {
   static LoopFn find(const LoopFnKey& k) {
     if (k.op == Op::round_to) return k.a_uniform ? nullptr : k.lane == Lane::f32 ? round_f32 : round_f64;
     if (k.op == Op::convert) return k.a_uniform ? nullptr : convert(k.lane, k.to);
-    return with_lane(k.lane, [&](auto zero) -> LoopFn {
-      using T = decltype(zero);
-      if (k.op == Op::iota) return iota<T>;
-      if (k.op == Op::select) return map_select<T>(k);
-      if (LoopFn f = k.lane == Lane::mask ? compare_masks(k) : compare<T>(k)) return f;
-      if constexpr (std::is_floating_point_v<T>) {
-        if (LoopFn f = floating<T>(k)) return f;
-        if constexpr (sizeof(T) == 4) return math_f32(k);
-        return math_f64(k);
-      } else if (k.lane == Lane::mask) {
-        return masks(k);
-      } else {
-        return integer<T>(k);
-      }
-    });
+    return with_lane(k.lane, [&](auto zero) -> LoopFn { return find_of<decltype(zero)>(k); });
+  }
+  template <class T>
+  static LoopFn find_of(const LoopFnKey& k) {
+    if (k.op == Op::iota) return iota<T>;
+    if (k.op == Op::select) return map_select<T>(k);
+    if (LoopFn f = k.lane == Lane::mask ? compare_masks(k) : compare<T>(k)) return f;
+    if constexpr (std::is_floating_point_v<T>) {
+      if (LoopFn f = floating<T>(k)) return f;
+      if constexpr (sizeof(T) == 4) return math_f32(k);
+      return math_f64(k);
+    } else if (k.lane == Lane::mask) {
+      return masks(k);
+    } else {
+      return integer<T>(k);
+    }
+  }
+  // Of programs with 64-bit lanes: null where no lane has so many bits.
+  static LoopFn find_wide(const LoopFnKey& k) {
+    if (k.op == Op::round_to) return nullptr;
+    if (k.op == Op::convert) return k.a_uniform ? nullptr : convert_wide(k.lane, k.to);
+    return with_wide(k.lane, [&](auto zero) -> LoopFn { return find_of<decltype(zero)>(k); });
+  }
+  template <class F>
+  static LoopFn with_wide(Lane lane, F f) {
+    if (lane == Lane::f64) return f(double{});
+    if (lane == Lane::s64) return f(int64_t{});
+    return lane == Lane::u64 ? f(uint64_t{}) : nullptr;
   }
 
   // Truth is 0 or -1: the order is reversed.
@@ -482,14 +497,28 @@ struct Loops {
     return with_lane(from, [&](auto from_zero) -> LoopFn {
       using A = std::remove_reference_t<decltype(from_zero)>;
       if (to == Lane::mask) return one<int32_t, A, ToMask<A>>;
-      return with_lane(to, [&](auto to_zero) -> LoopFn {
-        using D = decltype(to_zero);
-        if constexpr (std::is_floating_point_v<A> && !std::is_floating_point_v<D>) {
-          return to_int<D, A>;
-        } else {
-          return one<D, A, Cast<D, A>>;
-        }
+      return with_lane(to, [&](auto to_zero) -> LoopFn { return cast<decltype(to_zero), A>(); });
+    });
+  }
+  template <class D, class A>
+  static LoopFn cast() {
+    if constexpr (std::is_floating_point_v<A> && !std::is_floating_point_v<D>) {
+      return to_int<D, A>;
+    } else {
+      return one<D, A, Cast<D, A>>;
+    }
+  }
+  static LoopFn convert_wide(Lane from, Lane to) {
+    if (from == Lane::mask || to == Lane::mask) return nullptr;
+    if (bytes(to) == 8) {
+      return with_wide(to, [&](auto to_zero) -> LoopFn {
+        using D = std::remove_reference_t<decltype(to_zero)>;
+        return with_lane(from, [&](auto from_zero) -> LoopFn { return cast<D, decltype(from_zero)>(); });
       });
+    }
+    return with_wide(from, [&](auto from_zero) -> LoopFn {
+      using A = std::remove_reference_t<decltype(from_zero)>;
+      return with_lane(to, [&](auto to_zero) -> LoopFn { return cast<decltype(to_zero), A>(); });
     });
   }
 
@@ -743,6 +772,9 @@ struct Loops {
     return with_lane(lane, [&](auto zero) -> LoopFn { return reduction<decltype(zero)>(op, folds); });
   }
   static LoopFn accumulate(Op op, Lane lane) { return reduction_of(op, lane, false); }
+  static LoopFn accumulate_wide(Op op, Lane lane) {
+    return with_wide(lane, [&](auto zero) -> LoopFn { return reduction<decltype(zero)>(op, false); });
+  }
   static LoopFn fold(Op op, Lane lane) { return reduction_of(op, lane, true); }
 
   static constexpr LoopKernels kTable{find, load, store, pick, wrap, spread, accumulate, fold, identity, pair};

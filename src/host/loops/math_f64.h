@@ -167,8 +167,9 @@ struct WideMath {
     double n = (x * 1.44269504088896340736 + kMagic) - kMagic;
     double near = x - n * 0x1.62e42feep-1, rest = n * 0x1.a39ef35793c76p-33;  // the first product is exact
     double r = near - rest, lost = (near - r) - rest;
-    double p = Double::poly(r, 1.0 / 6227020800, 1.0 / 479001600, 1.0 / 39916800, 1.0 / 3628800, 1.0 / 362880,
-                            1.0 / 40320, 1.0 / 5040, 1.0 / 720, 1.0 / 120, 1.0 / 24, 1.0 / 6, 0.5);
+    double p = 0.5 + r * Double::paired(r, std::array{1.0 / 6, 1.0 / 24, 1.0 / 120, 1.0 / 720, 1.0 / 5040, 1.0 / 40320,
+                                                      1.0 / 362880, 1.0 / 3628800, 1.0 / 39916800, 1.0 / 479001600,
+                                                      1.0 / 6227020800});
     return {n, r, lost + r * r * p};
   }
   // 2^n, n whole and within 1022.

@@ -1,6 +1,6 @@
-// The interpreter's kernels: one instruction over a chunk of lanes. Two builds of the same templates exist, portable
-// and AVX2 (ops_portable.cpp, ops_avx2.cpp); this is what both offer. Chunks may share memory only
-// exactly.
+// The interpreter's kernels: one instruction over a chunk of lanes. Three builds of the same templates exist: portable,
+// AVX2, and of 64-bit lanes AVX-512 (ops_portable.cpp, ops_avx2.cpp, ops_avx512.cpp); this is what all offer. Chunks
+// may share memory only exactly.
 #pragma once
 
 #include <cstdint>
@@ -53,6 +53,7 @@ struct LoopKernels {
 
 const LoopKernels& loop_kernels_portable();
 const LoopKernels& loop_kernels_avx2();
+const LoopKernels& loop_kernels_avx512();  // only where has_avx512_dq(); those of 32-bit lanes are AVX2's
 const LoopKernels& loop_kernels(Simd simd);
 
 }  // namespace trine::host

@@ -1,4 +1,4 @@
-// The interpreter's kernels for any processor, and the choice between the two builds.
+// The interpreter's kernels for any processor, and the choice among the builds.
 #include "host/loops/kernels.h"
 
 namespace trine::host {
@@ -16,7 +16,7 @@ const LoopKernels& loop_kernels_portable() { return Loops<Portable>::kTable; }
 
 const LoopKernels& loop_kernels(Simd simd) {
 #if defined(__x86_64__)
-  if (simd == Simd::avx2) return loop_kernels_avx2();
+  if (simd == Simd::avx2) return has_avx512_dq() ? loop_kernels_avx512() : loop_kernels_avx2();
 #endif
   (void)simd;
   return loop_kernels_portable();

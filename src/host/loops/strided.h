@@ -14,16 +14,15 @@ struct StridedLoops {
   template <class S>
   static void load(void* d, const void* a, const void*, const void*, int64_t n, const LoopAux& aux) {
     auto* from = static_cast<const S*>(a);
-    in_parts<S>(d, n, aux, [&](S* side, int64_t i, int64_t m) {
-      for (int64_t j = 0; j < m; ++j) side[j] = from[(i + j) * aux.stride];
-    });
+    if (is_lane(aux.dtype)) return apart(static_cast<S*>(d), from, n, aux.stride);
+    in_parts<S>(d, n, aux, [&](S* side, int64_t i, int64_t m) { apart(side, from + i * aux.stride, m, aux.stride); });
   }
   // Indices may lie where the result goes: a part of them is read before it is written.
   template <class S>
   static void pick(void* d, const void* a, const void* b, const void*, int64_t n, const LoopAux& aux) {
     auto* index = static_cast<const int32_t*>(a);
     auto* from = static_cast<const S*>(b);
-    if (trine::bytes(aux.dtype) == lane_bytes(aux.dtype)) {
+    if (is_lane(aux.dtype)) {
       auto* to = static_cast<S*>(d);
       for (int64_t i = 0; i < n; ++i) to[i] = from[held(index[i], aux) + i * aux.stride];
       return;
@@ -57,6 +56,19 @@ struct StridedLoops {
 
  private:
   static int lane_bytes(Dtype dtype) { return trine::bits(dtype) == 64 ? 8 : 4; }
+  // In memory as in lanes.
+  static bool is_lane(Dtype d) { return trine::bytes(d) == lane_bytes(d); }
+  // Every other element comes by shuffles of vectors, which the compiler writes where it knows the stride.
+  template <class S>
+  static void apart(S* to, const S* from, int64_t n, int64_t stride) {
+    if (stride == 2) {
+#pragma GCC ivdep
+      for (int64_t i = 0; i < n; ++i) to[i] = from[2 * i];
+      return;
+    }
+#pragma GCC ivdep
+    for (int64_t i = 0; i < n; ++i) to[i] = from[i * stride];
+  }
   static int64_t held(int64_t index, const LoopAux& aux) { return index < 0 ? 0 : index > aux.most ? aux.most : index; }
 
   template <class S, class F>

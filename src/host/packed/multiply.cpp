@@ -15,8 +15,7 @@ constexpr int64_t kItemWork = 96 << 10;    // products of an item below which ha
 
 bool has_vnni() {
 #if defined(__x86_64__)
-  static const bool has = has_avx512() && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
-                          __builtin_cpu_supports("avx512vnni");
+  static const bool has = has_avx512_dq() && __builtin_cpu_supports("avx512vnni");
   return has;
 #else
   return false;
