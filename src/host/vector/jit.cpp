@@ -139,7 +139,7 @@ class Emitter : public Lines {
   }
 
   bool is_short(const VStage& s) const {
-    if (nest_.vertical && !(whole_rows_ && s.reductions.empty())) return false;
+    if (of_bytes() || (nest_.vertical && !(whole_rows_ && s.reductions.empty()))) return false;
     return nest_.inner.empty() && nest_.vector.size > 0 && nest_.vector.size <= 32 &&
            nest_.vector.size <= nest_.inner_cut && s.reductions.size() <= 2;
   }
@@ -401,27 +401,30 @@ class Emitter : public Lines {
     const bool has_room = copies * alive + pinned < 16 && widens(s.each);
     if (vectors > 1) main_loop(s, {.copies = copies, .pinned = pinned, .halves_in_register = has_room}, vectors);
     L(single);
-    lea(rax, ptr[rbp + 8]);
+    lea(rax, ptr[rbp + vector_lanes()]);
     cmp(rax, rbx);
     ja(tail, T_NEAR);
     emit(s.each, s, {});
-    add(rbp, 8);
+    add(rbp, vector_lanes());
     jmp(single, T_NEAR);
     L(tail);
     mov(rax, rbx);
     sub(rax, rbp);
     jz(done, T_NEAR);
-    neg(rax);
-    lea(rcx, ptr[rip + masks_]);
-    vmovups(ymm0, ptr[rcx + rax * 4 + 32]);
-    vmovaps(yword[rsp + stack_.mask], ymm0);
+    if (!of_bytes()) {
+      neg(rax);
+      lea(rcx, ptr[rip + masks_]);
+      vmovups(ymm0, ptr[rcx + rax * 4 + 32]);
+      vmovaps(yword[rsp + stack_.mask], ymm0);
+    }
     emit(s.each, s, {.masked = true});
     L(done);
   }
 
   void main_loop(const VStage& s, Layout layout, int vectors) {
     Label again, end;
-    lea(rax, ptr[rbp + 8 * vectors]);
+    const int lanes_at_once = vector_lanes() * vectors;
+    lea(rax, ptr[rbp + lanes_at_once]);
     cmp(rax, rbx);
     ja(end, T_NEAR);
     move_accumulators(layout.pinned, true);
@@ -429,8 +432,8 @@ class Emitter : public Lines {
     align(32);
     L(again);
     for (layout.first = 0; layout.first < vectors; layout.first += layout.copies) emit(s.each, s, layout);
-    add(rbp, 8 * vectors);
-    lea(rax, ptr[rbp + 8 * vectors]);
+    add(rbp, lanes_at_once);
+    lea(rax, ptr[rbp + lanes_at_once]);
     cmp(rax, rbx);
     jbe(again, T_NEAR);
     move_accumulators(layout.pinned, false);

@@ -179,10 +179,10 @@ void Lines::blend(State& s) {
   Ymm mask = reg_of(s, m), no = reg_of(s, b);
   if (in_register(s, a)) {
     Ymm yes = reg_of(s, a);
-    vblendvps(result(s), no, yes, mask);
+    of_bytes() ? vpblendvb(result(s), no, yes, mask) : vblendvps(result(s), no, yes, mask);
   } else {
     Address yes = memory(s, a);
-    vblendvps(result(s), no, yes, mask);
+    of_bytes() ? vpblendvb(result(s), no, yes, mask) : vblendvps(result(s), no, yes, mask);
   }
 }
 
@@ -284,7 +284,7 @@ void Lines::one(State& s) {
     }
     case VOp::iabs: {
       Ymm x = reg_of(s, n.in[0]);
-      return vpabsd(result(s), x);
+      return of_bytes() ? vpabsb(result(s), x) : vpabsd(result(s), x);
     }
     case VOp::to_float: {
       Ymm x = reg_of(s, n.in[0]);

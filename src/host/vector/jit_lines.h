@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "host/loops/nest.h"
+#include "host/vector/bytes.h"
 #include "host/vector/registers.h"
 #include "host/vector/vector.h"
 
@@ -68,6 +69,8 @@ class Lines : public Xbyak::CodeGenerator {
 
   void emit(const VList& list, const VStage& stage, const Layout& layout);
   static int pressure(const VList& list);  // values alive at once
+  bool of_bytes() const { return program_.of_bytes; }
+  int vector_lanes() const { return of_bytes() ? int(kByteLanes) : 8; }  // of a vector
   void pair(const VReduction& r, const Ymm& d, const Ymm& a, const Xbyak::Operand& b, const Ymm& spare);
   void wrap(const VReduction& r, const Ymm& d);
   Address constant(uint32_t id) { return ptr[rip + constants_[id]]; }
@@ -134,6 +137,7 @@ class Lines : public Xbyak::CodeGenerator {
   void store(State& s);
   void store_doubled(State& s, const Ymm& v);
   void store_narrow(State& s, VMemory kind, const Ymm& v);
+  void store_bytes(State& s, VMemory kind, const Ymm& v);
   void round_words(const Ymm& t, const Ymm& v, const Ymm& u);
   void round_lanes(const Ymm& d, const Ymm& v, const Ymm& t, const Ymm& u);
   void pack_rounded(const Ymm& t, const Ymm& v, const Ymm& u);
@@ -165,15 +169,27 @@ class Lines : public Xbyak::CodeGenerator {
   void op_or(const Ymm& d, const Ymm& a, const Xbyak::Operand& b) { vorps(d, a, b); }
   void op_xor(const Ymm& d, const Ymm& a, const Xbyak::Operand& b) { vxorps(d, a, b); }
   void op_andn(const Ymm& d, const Ymm& a, const Xbyak::Operand& b) { vandnps(d, a, b); }
-  void op_iadd(const Ymm& d, const Ymm& a, const Xbyak::Operand& b) { vpaddd(d, a, b); }
-  void op_isub(const Ymm& d, const Ymm& a, const Xbyak::Operand& b) { vpsubd(d, a, b); }
+  void op_iadd(const Ymm& d, const Ymm& a, const Xbyak::Operand& b) { of_bytes() ? vpaddb(d, a, b) : vpaddd(d, a, b); }
+  void op_isub(const Ymm& d, const Ymm& a, const Xbyak::Operand& b) { of_bytes() ? vpsubb(d, a, b) : vpsubd(d, a, b); }
   void op_imul(const Ymm& d, const Ymm& a, const Xbyak::Operand& b) { vpmulld(d, a, b); }
-  void op_smax(const Ymm& d, const Ymm& a, const Xbyak::Operand& b) { vpmaxsd(d, a, b); }
-  void op_smin(const Ymm& d, const Ymm& a, const Xbyak::Operand& b) { vpminsd(d, a, b); }
-  void op_umax(const Ymm& d, const Ymm& a, const Xbyak::Operand& b) { vpmaxud(d, a, b); }
-  void op_umin(const Ymm& d, const Ymm& a, const Xbyak::Operand& b) { vpminud(d, a, b); }
-  void op_ieq(const Ymm& d, const Ymm& a, const Xbyak::Operand& b) { vpcmpeqd(d, a, b); }
-  void op_igt(const Ymm& d, const Ymm& a, const Xbyak::Operand& b) { vpcmpgtd(d, a, b); }
+  void op_smax(const Ymm& d, const Ymm& a, const Xbyak::Operand& b) {
+    of_bytes() ? vpmaxsb(d, a, b) : vpmaxsd(d, a, b);
+  }
+  void op_smin(const Ymm& d, const Ymm& a, const Xbyak::Operand& b) {
+    of_bytes() ? vpminsb(d, a, b) : vpminsd(d, a, b);
+  }
+  void op_umax(const Ymm& d, const Ymm& a, const Xbyak::Operand& b) {
+    of_bytes() ? vpmaxub(d, a, b) : vpmaxud(d, a, b);
+  }
+  void op_umin(const Ymm& d, const Ymm& a, const Xbyak::Operand& b) {
+    of_bytes() ? vpminub(d, a, b) : vpminud(d, a, b);
+  }
+  void op_ieq(const Ymm& d, const Ymm& a, const Xbyak::Operand& b) {
+    of_bytes() ? vpcmpeqb(d, a, b) : vpcmpeqd(d, a, b);
+  }
+  void op_igt(const Ymm& d, const Ymm& a, const Xbyak::Operand& b) {
+    of_bytes() ? vpcmpgtb(d, a, b) : vpcmpgtd(d, a, b);
+  }
   void op_shlv(const Ymm& d, const Ymm& a, const Xbyak::Operand& b) { vpsllvd(d, a, b); }
   void op_shrv(const Ymm& d, const Ymm& a, const Xbyak::Operand& b) { vpsrlvd(d, a, b); }
   void op_sarv(const Ymm& d, const Ymm& a, const Xbyak::Operand& b) { vpsravd(d, a, b); }

@@ -22,7 +22,7 @@ bool Lines::is_doubled(const VInsn& n) const {
 
 Address Lines::address(const VInsn& n, int vectors, int further) {
   const int size = trine::bytes(nest_.operands[n.at].dtype) * (is_doubled(n) ? 2 : 1);
-  return ptr[pointer(n.at) + rbp * size + (8 * size * vectors + row_offset(n) + further)];
+  return ptr[pointer(n.at) + rbp * size + (vector_lanes() * size * vectors + row_offset(n) + further)];
 }
 
 Address Lines::array(const VInsn& n, int vectors) {
@@ -32,6 +32,7 @@ Address Lines::array(const VInsn& n, int vectors) {
 }
 
 void Lines::load_vector(const Layout& layout, VMemory kind, const Ymm& d, const Address& from) {
+  if (of_bytes()) return vmovups(d, from);
   switch (kind) {
     case VMemory::bf16:
       vbroadcasti128(d, from);
@@ -179,7 +180,10 @@ void Lines::pick_narrow(State& s, VMemory kind, const Ymm& d, const Ymm& index) 
 void Lines::is_set(State& s, const Ymm& d) {
   Ymm zero = spare(s);
   vpxor(zero, zero, zero);
-  vpcmpgtd(d, d, zero);
+  if (!of_bytes()) return vpcmpgtd(d, d, zero);
+  vpcmpeqb(d, d, zero);
+  vpcmpeqb(zero, zero, zero);
+  vpxor(d, d, zero);
 }
 
 // Words 0, 2 to 14: what lies beyond the last one is not touched.
@@ -255,7 +259,7 @@ void Lines::load_uniform(VMemory kind, const Ymm& d, const Reg64& base) {
       sbb(eax, eax);
   }
   vmovd(low(d), eax);
-  vpbroadcastd(d, low(d));
+  of_bytes() ? vpbroadcastb(d, low(d)) : vpbroadcastd(d, low(d));
 }
 
 // The elements from the index to the end, between the operand and the stack.
@@ -266,6 +270,18 @@ void Lines::copy_tail(const Reg64& base, const VInsn& n, bool to_operand) {
   lea(r8, ptr[r8 + rbp * size + row_offset(n)]);
   mov(rcx, rbx);
   sub(rcx, rbp);
+  Label words, done;
+  if (of_bytes()) {  // up to 31: by fours, as far as they go
+    L(words);
+    cmp(rcx, 4);
+    jb(again);
+    Address four = ptr[r8 + rcx - 4], own_four = ptr[rsp + rcx + stack_.tail - 4];
+    mov(eax, to_operand ? own_four : four);
+    mov(to_operand ? four : own_four, eax);
+    sub(rcx, 4);
+    jnz(words);
+    jmp(done);
+  }
   L(again);
   Address operand = ptr[r8 + rcx * size - size], own = ptr[rsp + rcx * size + stack_.tail - size];
   const Reg32 one = eax;
@@ -278,6 +294,7 @@ void Lines::copy_tail(const Reg64& base, const VInsn& n, bool to_operand) {
   }
   dec(rcx);
   jnz(again);
+  L(done);
 }
 
 void Lines::store(State& s) {
@@ -285,6 +302,7 @@ void Lines::store(State& s) {
   const VMemory kind = memory_of(nest_.operands[n.at].dtype);
   Ymm v = reg_of(s, n.in[0]);
   if (kind == VMemory::call) return store_call(s, v);
+  if (of_bytes()) return store_bytes(s, kind, v);
   if (kind != VMemory::word) return store_narrow(s, kind, v);
   if (s.layout.uniform) return vmovss(dword[pointer(n.at)], low(v));
   if (is_doubled(n)) return store_doubled(s, v);
@@ -310,6 +328,21 @@ void Lines::store_call(State& s, const Ymm& v) {
   lea(rcx, ptr[rsp + stack_.call + 32]);
   call_kernel(program_.calls[size_t(n.imm)], s.layout.uniform ? 1 : 8, s.layout.masked);
   save_pinned(s, false);
+}
+
+void Lines::store_bytes(State& s, VMemory kind, const Ymm& v) {
+  const VInsn& n = *s.item->insn;
+  Ymm t = v;
+  if (kind == VMemory::truth) {
+    t = spare(s);
+    mov(eax, 0x01010101);
+    vmovd(low(t), eax);
+    vpbroadcastd(t, low(t));
+    vpand(t, t, v);
+  }
+  if (!s.layout.masked) return vmovups(address(n, s.layout.first + s.item->copy), t);
+  vmovups(yword[rsp + stack_.tail], t);
+  copy_tail(pointer(n.at), n, true);
 }
 
 // Eight lanes to eight halves or bytes in a register's low end, then out.

@@ -9,6 +9,7 @@
 
 #include "base/number/number.h"
 #include "host/loops/math.h"
+#include "host/vector/bytes.h"
 #include "host/vector/symbols.h"
 
 namespace trine::host {
@@ -21,6 +22,7 @@ using arch::LoopStage;
 using arch::LoopValue;
 
 Ref VWriter::constant(uint32_t bits) {
+  if (program_.of_bytes) bits = (bits & 255) * 0x01010101U;
   auto& pool = program_.constants;
   auto found = std::find(pool.begin(), pool.end(), bits);
   if (found == pool.end()) found = pool.insert(pool.end(), bits);
@@ -97,7 +99,7 @@ struct Meaning {
 
   Ref wrap(Ref a, Dtype type) {
     const int up = 32 - trine::bits(type);
-    if (!is_integer(type) || up <= 0) return a;
+    if (!is_integer(type) || up <= 0 || program.of_bytes) return a;
     bool is_signed = trine::row(type).kind == DtypeKind::signed_int;
     if (!is_signed) return w.put(VOp::band, a, w.constant(UINT32_MAX >> up));
     return w.put(VOp::sar, w.put(VOp::shl, a, {}, {}, 0, up), {}, {}, 0, up);
@@ -308,8 +310,9 @@ struct Meaning {
     if (op == LoopOp::eq) return w.put(VOp::ieq, a, b);
     if (op == LoopOp::ne) return not_of(w.put(VOp::ieq, a, b));
     if (lane != Lane::s32) {
-      a = w.put(VOp::bxor, a, ki(INT32_MIN));
-      b = w.put(VOp::bxor, b, ki(INT32_MIN));
+      const Ref sign = program.of_bytes ? ki(INT8_MIN) : ki(INT32_MIN);
+      a = w.put(VOp::bxor, a, sign);
+      b = w.put(VOp::bxor, b, sign);
     }
     if (op == LoopOp::lt || op == LoopOp::ge) std::swap(a, b);
     Ref greater = w.put(VOp::igt, a, b);
@@ -630,6 +633,7 @@ struct Translator {
 std::optional<VectorProgram> make_vectors(const LoopNest& nest) {
   Translator t{nest};
   if (!t.supported()) return std::nullopt;
+  t.out.of_bytes = is_of_bytes(nest);
   t.run();
   return std::move(t.out);
 }

@@ -1,6 +1,7 @@
-// A nest as vector code: straight lists of operations on eight 32-bit lanes, per stage one list for what is the same
-// along the vector and one for the loop. The emitter of machine code (jit.cpp) adds loops and registers.
-// Not for 64-bit lanes: such programs stay with the interpreter. Invariant: same order of operations as there.
+// A nest as vector code: straight lists of operations on eight 32-bit lanes, or on 32 bytes, per stage one list for
+// what is the same along the vector and one for the loop. The emitter of machine code (jit.cpp) adds loops and
+// registers. Not for 64-bit lanes: such programs stay with the interpreter. Invariant: same order of operations as
+// there.
 #pragma once
 
 #include <array>
@@ -82,9 +83,10 @@ struct VArray {
 };
 
 struct VectorProgram {
-  VStage first = {};  // before all rows: operands that are the same for each of them, widened into arrays
+  bool of_bytes = false;  // lanes of eight bits, 32 to a vector, and all values are such: see bytes.h
+  VStage first = {};      // before all rows: operands that are the same for each of them, widened into arrays
   std::vector<VStage> stages = {};
-  std::vector<uint32_t> constants = {};  // bits, the same in all lanes
+  std::vector<uint32_t> constants = {};  // bits, the same in all lanes; of bytes, four alike
   std::deque<VCall> calls = {};          // their addresses stay
   std::vector<VArray> arrays = {};
   uint32_t slots = 0;
