@@ -51,6 +51,14 @@ inline constexpr int64_t kFoldedMax = 4096;
 // When a multiply is a loop on the host. (host/dot.cpp)
 namespace host_dot {
 inline constexpr int64_t kProductsMax = 256;  // of so few, packing and sharing out cost more than the products
+// Where products are multiplied where they lie, as host/thresholds.h has it: columns of B, side by side, numbers of A
+// and sums.
+inline constexpr int64_t kSmallColumnsMin = 5;
+inline constexpr int64_t kSmallColumnsMax = 64;
+inline constexpr int64_t kSmallLeft = 128;
+inline constexpr int64_t kSmallTile = 2048;
+inline constexpr int64_t kSmallDots = 512;  // multiply-adds of a product that is small any way it lies
+inline constexpr int64_t kSmallWork = 256;  // multiply-adds of each, at least: less than a call costs
 }  // namespace host_dot
 
 // Scatters that read a gather's windows where they lie: 1.2 to 0.8 ms for 16 MB of rows. (host/windows.cpp)

@@ -142,6 +142,46 @@ TEST_CASE("the place of the first truth, or of the first falsehood, is found by 
   }
 }
 
+TEST_CASE("a product without a depth is elementwise on the host, where loops have its dtypes") {
+  struct Product {
+    const char *types, *attrs, *result;
+    int applied;
+  };
+  const Product products[] = {
+      {"%0: f32[3,4], %1: f32[5]", "lhs_batch = [], lhs_contract = [], rhs_batch = [], rhs_contract = []", "f32[3,4,5]",
+       1},
+      {"%0: f32[4,1,3], %1: f32[5,4,1]", "lhs_batch = [0], lhs_contract = [1], rhs_batch = [1], rhs_contract = [2]",
+       "f32[4,3,5]", 1},
+      {"%0: s8[3,1], %1: s8[1,4]", "lhs_batch = [], lhs_contract = [1], rhs_batch = [], rhs_contract = [0]", "s32[3,4]",
+       1},
+      {"%0: bf16[3,1], %1: bf16[1,4]", "lhs_batch = [], lhs_contract = [1], rhs_batch = [], rhs_contract = [0]",
+       "f32[3,4]", 1},
+      {"%0: f32[3,2], %1: f32[2,4]", "lhs_batch = [], lhs_contract = [1], rhs_batch = [], rhs_contract = [0]",
+       "f32[3,4]", 0},
+      {"%0: bool[3,1], %1: bool[1,4]", "lhs_batch = [], lhs_contract = [1], rhs_batch = [], rhs_contract = [0]",
+       "bool[3,4]", 0}};
+  for (const Product& p : products) {
+    CAPTURE(std::string(p.types));
+    const std::string text = std::string("graph \"g\" (") + p.types + ") { %2 = dot_general %0, %1 {" + p.attrs +
+                             "} : " + p.result + " return %2 }";
+    auto graph = ir::parse_graph(text, "t");
+    REQUIRE_MESSAGE(graph, graph.error().text());
+    ir::Rewritten r = simplify_for_host(*graph);
+    CHECK(r.applied["product without a depth"] == p.applied);
+    std::vector<Tensor> in;
+    for (const ir::Value& v : graph->params) {
+      Tensor x = Tensor::make(v.type().dtype, v.type().dims);
+      for (size_t i = 0; i < x.bytes(); ++i)  // numbers of few bits: every format has them exactly
+        x.view().as<uint8_t>()[i] = uint8_t(bits(x.dtype) == 8 ? i % 2 : i % 4 == 3 ? 0x40 : 0);
+      in.push_back(std::move(x));
+    }
+    auto want = ops::evaluate(*graph, in), got = ops::evaluate(r.graph, in);
+    REQUIRE(want);
+    REQUIRE(got);
+    CHECK(std::memcmp((*want)[0].data.get(), (*got)[0].data.get(), (*want)[0].bytes()) == 0);
+  }
+}
+
 TEST_CASE("rules of simplify") {
   for (const Case& c : kCases) {
     CAPTURE(std::string(c.rule));

@@ -243,6 +243,46 @@ Replacement multiply_as_result(Graph& g, const Node& n) {
   return the(g.add1(n.op, std::move(inputs), n.types[0], n.attrs, n.where));
 }
 
+// A product's operand without its depth of one element, repeated over the result's dims; `to`: where its free dims go.
+Value without_depth(ops::Make& make, const Node& n, size_t side, const ir::Ints& to) {
+  const ir::Ints& depth = n.attrs.ints(side == 0 ? "lhs_contract" : "rhs_contract");
+  const Dims& dims = n.inputs[side].type().dims;
+  Dims own;
+  ir::Ints at;
+  for (size_t d = 0; d < dims.size(); ++d) {
+    if (std::ranges::find(depth, int64_t(d)) != depth.end()) continue;
+    own.push_back(dims[d]), at.push_back(to[d]);
+  }
+  const Value same = make.convert(n.inputs[side], n.types[0].dtype);
+  return make.broadcast(make.reshape(same, own), n.types[0].dims, at);
+}
+
+// A product of one element's depth sums nothing: it is elementwise, and part of the loops around it.
+Replacement product_without_depth(Graph& g, const Node& n) {
+  const Dtype result = n.types[0].dtype;
+  for (const Value& v : n.inputs) {
+    const Dtype d = v.type().dtype;
+    const bool is_same_kind = is_floating(d) == is_floating(result) && d != Dtype::boolean;
+    if (!arch::is_loop_dtype(d) || !is_same_kind || bits(d) > bits(result)) return {};
+  }
+  if (!arch::is_loop_dtype(result) || result == Dtype::boolean) return {};
+  int64_t at = 0;
+  ir::Ints to[2];
+  for (size_t side : {0, 1}) to[side].assign(n.inputs[side].type().dims.size(), -1);
+  const ir::Ints &left = n.attrs.ints("lhs_batch"), &right = n.attrs.ints("rhs_batch");
+  for (size_t i = 0; i < left.size(); ++i, ++at) to[0][size_t(left[i])] = to[1][size_t(right[i])] = at;
+  for (size_t side : {0, 1}) {
+    const ir::Ints& depth = n.attrs.ints(side == 0 ? "lhs_contract" : "rhs_contract");
+    for (int64_t d : depth)
+      if (n.inputs[side].type().dims[size_t(d)] != 1) return {};
+    for (size_t d = 0; d < to[side].size(); ++d)
+      if (to[side][d] < 0 && std::ranges::find(depth, int64_t(d)) == depth.end()) to[side][d] = at++;
+  }
+  ops::Make make(g, n.where);
+  const Value a = without_depth(make, n, 0, to[0]), b = without_depth(make, n, 1, to[1]);
+  return the(g.add1(op::multiply, {a, b}, n.types[0], {}, n.where));
+}
+
 // A slice whose start is known: clamped as dynamic_slice clamps.
 Replacement slice_known(Graph& g, const Node& n) {
   ir::Ints start, limit;
@@ -393,6 +433,7 @@ ir::Rewritten simplify_for_host(const Graph& graph) {
     for (ir::Rule& rule : out)
       if (rule.apply == fold) rule.apply = fold_for_host;
     out.push_back({"square of an absolute value", op::multiply, square_of_size});
+    out.push_back({"product without a depth", op::dot_general, product_without_depth});
     out.push_back({"take argmax apart", op::reduce, take_apart_argmax});
     out.push_back({"compute before a loop", op::while_, hoist_invariants});
     out.push_back({"take complex numbers apart", {}, take_apart_complex});

@@ -32,14 +32,49 @@ std::vector<Dim> merged(std::vector<Dim> dims) {
   return out;
 }
 
-// The widest dim; the others go to the batch.
-Dim take_widest(std::vector<Dim> dims, std::vector<Dim>& batch) {
+Dim widest_of(const std::vector<Dim>& dims) {
   if (dims.empty()) return {};
-  auto widest = std::max_element(dims.begin(), dims.end(), [](const Dim& x, const Dim& y) { return x.size < y.size; });
-  const Dim taken = *widest;
-  dims.erase(widest);
-  batch.insert(batch.end(), dims.begin(), dims.end());
-  return taken;
+  return *std::max_element(dims.begin(), dims.end(), [](const Dim& x, const Dim& y) { return x.size < y.size; });
+}
+
+// The dims that the matrices get, of the left and of the right side.
+struct Choice {
+  Dim rows = {}, columns = {};
+  bool swapped = false;  // the left side is B
+  int64_t sums() const { return rows.size * columns.size; }
+};
+
+// Is the product of these small enough to be multiplied where it lies, a row of B and of the result by vectors?
+bool is_small(const Dim& own, int64_t own_stride, const Dim& other, int64_t depth) {
+  if (own_stride != 1 || own.size < tuned::kSmallColumnsMin || own.size > tuned::kSmallColumnsMax) return false;
+  const int64_t sums = own.size * other.size;
+  return other.size * depth <= tuned::kSmallLeft && sums <= tuned::kSmallTile && sums * depth >= tuned::kSmallWork;
+}
+
+// Where a side has dims that do not merge and the widest does not lie side by side, packing would collect single
+// elements of it: another dim makes many small products instead, which need none. B first where it is no weight, whose
+// packed form is asked for.
+std::optional<Choice> small_products(const std::vector<Dim>& rows, const std::vector<Dim>& columns, int64_t depth,
+                                     bool prefer_right_as_b) {
+  if (rows.size() < 2 && columns.size() < 2) return std::nullopt;
+  const Dim r0 = widest_of(rows), c0 = widest_of(columns);
+  const bool is_small_as_it_is = prefer_right_as_b ? is_small(c0, c0.b, r0, depth) : is_small(r0, r0.a, c0, depth);
+  if (is_small_as_it_is || r0.size * c0.size * depth <= tuned::kSmallDots) return std::nullopt;
+  std::optional<Choice> best;
+  for (const bool swapped : {prefer_right_as_b, !prefer_right_as_b}) {
+    for (const Dim& r : rows)
+      for (const Dim& c : columns) {
+        if (!(swapped ? is_small(r, r.a, c, depth) : is_small(c, c.b, r, depth))) continue;
+        if (const Choice found{r, c, swapped}; !best || found.sums() > best->sums()) best = found;
+      }
+    if (best) return best;
+  }
+  return best;
+}
+
+void add_others(const std::vector<Dim>& dims, const Dim& taken, std::vector<Dim>& batch) {
+  for (const Dim& d : dims)
+    if (d.c != taken.c) batch.push_back(d);  // no two dims of more than one element have the same stride there
 }
 
 bool contains(const ir::Ints& list, int64_t d) { return std::find(list.begin(), list.end(), d) != list.end(); }
@@ -52,6 +87,11 @@ std::vector<size_t> depth_order(const ir::Ints& contract, const Walk& walk) {
     return walk.strides[size_t(contract[x])] > walk.strides[size_t(contract[y])];
   });
   return order;
+}
+
+bool is_f32(const ir::Node& dot) {
+  return dot.types[0].dtype == Dtype::f32 && dot.inputs[0].type().dtype == Dtype::f32 &&
+         dot.inputs[1].type().dtype == Dtype::f32;
 }
 
 struct Sides {
@@ -137,12 +177,15 @@ DotStep plan_dot(const ir::Node& dot, const DotOperand& left, const DotOperand& 
       cols.push_back({s.right[d], 0, right.walk.strides[d], c[at++]});
   batch = merged(std::move(batch));
   GemmStep& g = out.step;
-  const Dim m = take_widest(merged(std::move(rows)), batch), n = take_widest(merged(std::move(cols)), batch);
+  rows = merged(std::move(rows)), cols = merged(std::move(cols));
   const Dim k = depth.empty() ? Dim{} : depth[0];
+  const auto few = is_f32(dot) ? small_products(rows, cols, k.size, prefer_right_as_b) : std::nullopt;
+  const Dim m = few ? few->rows : widest_of(rows), n = few ? few->columns : widest_of(cols);
+  add_others(rows, m, batch), add_others(cols, n, batch);
   g = {m.size,        n.size,          k.size, {left.walk.offset, m.a, k.a}, {right.walk.offset, k.b, n.b},
        {0, m.c, n.c}, std::move(batch)};
   // Of a vector and a matrix it is the matrix: its columns are then what kernels and epilogues take side by side.
-  out.swapped = g.m > 1 && (g.n == 1 || !prefer_right_as_b);
+  out.swapped = few ? few->swapped : g.m > 1 && (g.n == 1 || !prefer_right_as_b);
   if (out.swapped) swap_sides(g);
   return out;
 }
