@@ -10,9 +10,16 @@
 
 namespace trine::ops {
 
-TEST_CASE("lines have the same bits with and without vector instructions") {
-  if (simd_best() != Simd::avx2) return;
-  const LineKernels &one = line_kernels_portable(), &other = line_kernels_avx2();
+// Those of vector instructions that this processor has.
+static std::vector<const LineKernels*> vector_kernels() {
+  std::vector<const LineKernels*> out;
+  if (simd_best() == Simd::avx2) out.push_back(&line_kernels_avx2());
+  if (has_avx512_dq()) out.push_back(&line_kernels_avx512());
+  return out;
+}
+
+static void check_lines(const LineKernels& other) {
+  const LineKernels& one = line_kernels_portable();
   std::mt19937 random(3);
   std::normal_distribution<double> normal;
   for (int64_t n = 0; n < 70; ++n) {
@@ -47,6 +54,10 @@ TEST_CASE("lines have the same bits with and without vector instructions") {
   }
 }
 
+TEST_CASE("lines have the same bits with and without vector instructions") {
+  for (const LineKernels* kernels : vector_kernels()) check_lines(*kernels);
+}
+
 TEST_CASE("products are taken off one after the other, with and without vector instructions") {
   std::mt19937 random(5);
   std::normal_distribution<double> normal;
@@ -55,20 +66,22 @@ TEST_CASE("products are taken off one after the other, with and without vector i
     for (double& v : out) v = normal(random);
     return out;
   };
-  for (int64_t m : {1, 4, 7})
+  for (int64_t m : {1, 4, 7, 13})
     for (int64_t n : {1, 6, 8, 13, 24, 35})
       for (int64_t k : {0, 3, 130}) {
         const int64_t step = n + 3;
         const auto a = numbers(size_t(m * k)), b = numbers(size_t(k * step));
-        auto c = numbers(size_t(m * step)), one = c, other = c;
+        auto c = numbers(size_t(m * step)), one = c, before = c;
         for (int64_t i = 0; i < m; ++i)
           for (int64_t j = 0; j < n; ++j)
             for (int64_t d = 0; d < k; ++d) c[size_t(i * step + j)] -= a[size_t(i * k + d)] * b[size_t(d * step + j)];
         line_kernels_portable().subtract_product(one.data(), step, a.data(), k, b.data(), step, m, n, k);
         CHECK(one == c);
-        if (simd_best() != Simd::avx2) continue;
-        line_kernels_avx2().subtract_product(other.data(), step, a.data(), k, b.data(), step, m, n, k);
-        CHECK(other == c);
+        for (const LineKernels* kernels : vector_kernels()) {
+          auto other = before;
+          kernels->subtract_product(other.data(), step, a.data(), k, b.data(), step, m, n, k);
+          CHECK(other == c);
+        }
       }
 }
 

@@ -103,11 +103,11 @@ void run(const Eval& e) {
   for (int64_t i = 0; i < in.count; ++i) {
     Matrix<W> x = in.matrix(i), to = out.matrix(i);
     const bool is_good = i < together ? good[size_t(i)] : factor(x, spare);
-    for (int64_t r = 0; r < x.rows; ++r)
-      for (int64_t c = 0; c <= r; ++c) {
-        const W v = is_good ? x(r, c) : W(std::numeric_limits<double>::quiet_NaN());
-        (is_lower ? to(r, c) : to(c, r)) = is_lower ? v : conj_of(v);
-      }
+    for (int64_t r = 0; r < x.rows; ++r) {
+      if (!is_good) std::fill_n(&x(r, 0), r + 1, W(std::numeric_limits<double>::quiet_NaN()));
+      if (is_lower) std::copy_n(&x(r, 0), r + 1, &to(r, 0));
+      for (int64_t c = 0; c <= r && !is_lower; ++c) to(c, r) = conj_of(x(r, c));
+    }
   }
   store_wide(out.values, e.out[0]);
 }

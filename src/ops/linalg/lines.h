@@ -24,7 +24,8 @@ constexpr int64_t kMatrices = 4;
 
 const LineKernels& line_kernels();  // of this processor
 const LineKernels& line_kernels_portable();
-const LineKernels& line_kernels_avx2();  // only where simd_best() says avx2
+const LineKernels& line_kernels_avx2();    // only where simd_best() says avx2
+const LineKernels& line_kernels_avx512();  // only where has_avx512_dq()
 
 // Sum of x y, the first conjugated.
 inline double dot_lines(const double* x, const double* y, int64_t n) { return line_kernels().dot(x, y, n); }

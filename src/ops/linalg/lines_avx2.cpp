@@ -10,6 +10,12 @@
 #endif
 #endif
 
+namespace trine::ops {
+namespace {
+constexpr int kVectorBytes = 32;
+}
+}  // namespace trine::ops
+
 #include "ops/linalg/lines_steps.h"
 
 namespace trine::ops {

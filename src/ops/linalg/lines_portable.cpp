@@ -1,5 +1,12 @@
 // Lines for any processor, and the choice.
 #include "base/simd.h"
+
+namespace trine::ops {
+namespace {
+constexpr int kVectorBytes = 32;
+}
+}  // namespace trine::ops
+
 #include "ops/linalg/lines_steps.h"
 
 namespace trine::ops {
@@ -8,7 +15,9 @@ const LineKernels& line_kernels_portable() { return kKernels; }
 
 const LineKernels& line_kernels() {
 #if defined(__x86_64__)
-  static const LineKernels& best = simd_best() == Simd::avx2 ? line_kernels_avx2() : line_kernels_portable();
+  static const LineKernels& best = has_avx512_dq()             ? line_kernels_avx512()
+                                   : simd_best() == Simd::avx2 ? line_kernels_avx2()
+                                                               : line_kernels_portable();
   return best;
 #else
   return kKernels;

@@ -1,5 +1,6 @@
-// The kernels of lines.h over vectors of four. Included by the files that compile it for one instruction set each;
-// everything is in an unnamed namespace.
+// The kernels of lines.h over vectors of four, or of eight where there are such. Included by the files that compile it
+// for one instruction set each, and say before how long its vectors are (kVectorBytes); everything is in an unnamed
+// namespace.
 #include "ops/linalg/lines.h"
 
 #pragma GCC diagnostic ignored "-Wpsabi"  // vectors are passed between inlined functions alone
@@ -10,14 +11,37 @@ namespace {
 typedef double Four __attribute__((vector_size(32), aligned(8), may_alias));
 constexpr int64_t kFour = 4, kSums = 4;
 
+typedef double Wide __attribute__((vector_size(kVectorBytes)));
+constexpr int64_t kLanes = sizeof(Wide) / sizeof(double);
+
+// A vector, or a number, at p, which is aligned as doubles are: a vector type that says so is none as a template's
+// argument.
+template <class V>
+V load(const double* p) {
+  V v;
+  __builtin_memcpy(&v, p, sizeof(v));
+  return v;
+}
+template <class V>
+void store(double* p, V v) {
+  __builtin_memcpy(p, &v, sizeof(v));
+}
+template <class V>
+void subtract_one(double* y, double a, const double* x) {
+  store<V>(y, load<V>(y) - a * load<V>(x));
+}
+
 const Four* four(const double* p) { return reinterpret_cast<const Four*>(p); }
 Four* four(double* p) { return reinterpret_cast<Four*>(p); }
 
 double dot_steps(const double* x, const double* y, int64_t n) {
-  Four sums[kSums] = {};
+  constexpr int64_t kWides = kSums * kFour / kLanes;
+  Wide wides[kWides] = {};
   int64_t i = 0;
   for (; i + kSums * kFour <= n; i += kSums * kFour)
-    for (int64_t k = 0; k < kSums; ++k) sums[k] += *four(x + i + k * kFour) * *four(y + i + k * kFour);
+    for (int64_t k = 0; k < kWides; ++k) wides[k] += load<Wide>(x + i + k * kLanes) * load<Wide>(y + i + k * kLanes);
+  Four sums[kSums];
+  __builtin_memcpy(sums, wides, sizeof(sums));
   // Written out: sums at an index that is not a constant would lie in memory.
   const auto one_more = [&](Four& sum) {
     if (i + kFour > n) return;
@@ -34,31 +58,30 @@ double dot_steps(const double* x, const double* y, int64_t n) {
 }
 
 void subtract_steps(double* y, double a, const double* x, int64_t n) {
-  const Four factor = {a, a, a, a};
   int64_t i = 0;
-  for (; i + kFour <= n; i += kFour) *four(y + i) -= factor * *four(x + i);
+  for (; i + kLanes <= n; i += kLanes) subtract_one<Wide>(y + i, a, x + i);
+  for (; i + kFour <= n; i += kFour) subtract_one<Four>(y + i, a, x + i);
   for (; i < n; ++i) y[i] -= a * x[i];
 }
 
+template <class V>
+void rotate_one(double* x, double* y, double c, double s) {
+  const V a = load<V>(x), b = load<V>(y);
+  store<V>(x, c * a - s * b);
+  store<V>(y, s * a + c * b);
+}
+
 void rotate_steps(double* x, double* y, int64_t n, double c, double s) {
-  const Four cs = {c, c, c, c}, ss = {s, s, s, s};
   int64_t i = 0;
-  for (; i + kFour <= n; i += kFour) {
-    const Four a = *four(x + i), b = *four(y + i);
-    *four(x + i) = cs * a - ss * b;
-    *four(y + i) = ss * a + cs * b;
-  }
-  for (; i < n; ++i) {
-    const double a = x[i], b = y[i];
-    x[i] = c * a - s * b;
-    y[i] = s * a + c * b;
-  }
+  for (; i + kLanes <= n; i += kLanes) rotate_one<Wide>(x + i, y + i, c, s);
+  for (; i + kFour <= n; i += kFour) rotate_one<Four>(x + i, y + i, c, s);
+  for (; i < n; ++i) rotate_one<double>(x + i, y + i, c, s);
 }
 
 void divide_steps(double* y, double a, int64_t n) {
-  const Four divisor = {a, a, a, a};
   int64_t i = 0;
-  for (; i + kFour <= n; i += kFour) *four(y + i) /= divisor;
+  for (; i + kLanes <= n; i += kLanes) store<Wide>(y + i, load<Wide>(y + i) / a);
+  for (; i + kFour <= n; i += kFour) store<Four>(y + i, load<Four>(y + i) / a);
   for (; i < n; ++i) y[i] /= a;
 }
 
@@ -74,24 +97,24 @@ struct Product {
 };
 
 // kRows rows of kWide vectors stay in registers.
-template <int kRows, int kWide>
+template <class V, int kRows, int kWide>
 void subtract_tile(const Product& p, int64_t i, int64_t j) {
   double* c = p.c + i * p.c_step + j;
   const double *a = p.a + i * p.a_step, *b = p.b + j;
-  Four sums[kRows][kWide];
+  constexpr int64_t kEach = sizeof(V) / sizeof(double);
+  V sums[kRows][kWide];
   for (int r = 0; r < kRows; ++r)
-    for (int h = 0; h < kWide; ++h) sums[r][h] = *four(c + r * p.c_step + h * kFour);
+    for (int h = 0; h < kWide; ++h) sums[r][h] = load<V>(c + r * p.c_step + h * kEach);
   for (int64_t d = 0; d < p.k; ++d) {
-    Four line[kWide];
-    for (int h = 0; h < kWide; ++h) line[h] = *four(b + d * p.b_step + h * kFour);
+    V line[kWide];
+    for (int h = 0; h < kWide; ++h) line[h] = load<V>(b + d * p.b_step + h * kEach);
     for (int r = 0; r < kRows; ++r) {
       const double x = a[r * p.a_step + d];
-      const Four factor = {x, x, x, x};
-      for (int h = 0; h < kWide; ++h) sums[r][h] -= factor * line[h];
+      for (int h = 0; h < kWide; ++h) sums[r][h] -= x * line[h];
     }
   }
   for (int r = 0; r < kRows; ++r)
-    for (int h = 0; h < kWide; ++h) *four(c + r * p.c_step + h * kFour) = sums[r][h];
+    for (int h = 0; h < kWide; ++h) store<V>(c + r * p.c_step + h * kEach, sums[r][h]);
 }
 
 // The same of a single column.
@@ -108,12 +131,14 @@ void subtract_column(const Product& p, int64_t i, int64_t j) {
 template <int kRows, int kWide>
 void subtract_rows(const Product& p, int64_t i, int64_t n) {
   int64_t j = 0;
-  for (; j + kWide * kFour <= n; j += kWide * kFour) subtract_tile<kRows, kWide>(p, i, j);
-  for (; j + kFour <= n; j += kFour) subtract_tile<kRows, 1>(p, i, j);
+  for (; j + kWide * kLanes <= n; j += kWide * kLanes) subtract_tile<Wide, kRows, kWide>(p, i, j);
+  for (; j + kLanes <= n; j += kLanes) subtract_tile<Wide, kRows, 1>(p, i, j);
+  for (; j + kFour <= n; j += kFour) subtract_tile<Four, kRows, 1>(p, i, j);
   for (; j < n; ++j) subtract_column<kRows>(p, i, j);
 }
 
-// Thin: so few columns of b stay in the first cache while rows go by.
+// Thin: so few columns of b stay in the first cache while rows go by. Eight rows at a time where there are registers
+// for two vectors of each, or columns for one alone.
 void subtract_product_steps(double* c, int64_t c_step, const double* a, int64_t a_step, const double* b, int64_t b_step,
                             int64_t m, int64_t n, int64_t k) {
   constexpr int64_t kDepth = 128, kColumns = 16;
@@ -123,8 +148,10 @@ void subtract_product_steps(double* c, int64_t c_step, const double* a, int64_t 
           c + j, c_step, a + first, a_step, b + first * b_step + j, b_step, k - first < kDepth ? k - first : kDepth};
       const int64_t columns = n - j < kColumns ? n - j : kColumns;
       int64_t i = 0;
+      if (kLanes > kFour || columns < 2 * kLanes)
+        for (; i + 8 <= m; i += 8) subtract_rows<8, kLanes / kFour>(p, i, columns);
       for (; i + 4 <= m; i += 4) subtract_rows<4, 2>(p, i, columns);
-      for (; i < m; ++i) subtract_rows<1, 4>(p, i, columns);
+      for (; i < m; ++i) subtract_rows<1, kColumns / kLanes>(p, i, columns);
     }
 }
 

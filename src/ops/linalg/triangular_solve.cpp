@@ -1,6 +1,8 @@
 // triangular_solve: x with op(a) x = b (left_side) or x op(a) = b, for a triangular a; op is by transpose_a:
 // NO_TRANSPOSE, TRANSPOSE or ADJOINT. Only the named triangle of a is read, without its diagonal if that is unit.
 // C1: a is square and has b's dtype and batch. C2: a's size is b's rows (left_side) or columns.
+#include <algorithm>
+
 #include "ops/linalg/blocks.h"
 #include "ops/linalg/lines.h"
 #include "ops/linalg/matrix.h"
@@ -27,15 +29,28 @@ Result<std::vector<ir::Type>> infer(const Call& call) {
   return std::vector<ir::Type>{ir::tensor_type(b.dtype, b.dims)};
 }
 
+// Rows of one side of a block become columns of the other: a tile of them stays in the first cache.
+template <class W>
+void transpose_triangle(Matrix<W> a, Matrix<W> to, bool is_lower, bool is_adjoint) {
+  constexpr int64_t kTile = 16;
+  for (int64_t r0 = 0; r0 < a.rows; r0 += kTile)
+    for (int64_t c0 = is_lower ? 0 : r0; c0 < (is_lower ? r0 + 1 : a.rows); c0 += kTile)
+      for (int64_t r = r0; r < std::min(r0 + kTile, a.rows); ++r) {
+        const int64_t begin = std::max(c0, is_lower ? 0 : r), end = std::min(c0 + kTile, is_lower ? r + 1 : a.rows);
+        for (int64_t c = begin; c < end; ++c) to(c, r) = is_adjoint ? conj_of(a(r, c)) : a(r, c);
+      }
+}
+
 // op(a): the triangle that is read; the other one is zero in `to`.
 template <class W>
 void prepare(const ir::Attrs& attrs, Matrix<W> a, Matrix<W> to) {
   const bool is_lower = attrs.flag("lower"), is_unit = attrs.flag("unit_diagonal");
   const std::string_view transpose = attrs.text("transpose_a", "NO_TRANSPOSE");
   const bool is_straight = transpose == "NO_TRANSPOSE", is_adjoint = transpose == "ADJOINT";
+  if (!is_straight) transpose_triangle(a, to, is_lower, is_adjoint);
   for (int64_t r = 0; r < a.rows; ++r) {
-    for (int64_t c = is_lower ? 0 : r; c < (is_lower ? r + 1 : a.rows); ++c)
-      (is_straight ? to(r, c) : to(c, r)) = is_adjoint ? conj_of(a(r, c)) : a(r, c);
+    const int64_t begin = is_lower ? 0 : r, end = is_lower ? r + 1 : a.rows;
+    if (is_straight) std::copy_n(&a(r, 0) + begin, end - begin, &to(r, 0) + begin);
     if (is_unit) to(r, r) = W(1);
   }
 }
