@@ -6,7 +6,6 @@ stdout, everything else to stderr.
 
 import gc
 import importlib
-import importlib.metadata
 import json
 import os
 import re
@@ -46,6 +45,8 @@ class Asked:
 
 def missing(name):
     """What to do about a module that is not there: the version Trine asks for, in the Python that runs."""
+    import importlib.metadata  # which takes longer than most commands do
+
     name = name.split(".")[0]
     try:
         listed = importlib.metadata.requires("trine") or ()

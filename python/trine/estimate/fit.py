@@ -5,7 +5,6 @@ A factor needs eight measurements or is one, and so does a part of the host's, o
 """
 
 import math
-import statistics
 
 ROWS_MIN = 8
 HOST = ("first_token_ms", "token_ms")  # what a serving loop adds
@@ -39,17 +38,21 @@ def besides(terms, fitted):
 
 def factors(points, fitted):
     """Medians by class of what is left of the measured time over the device's."""
+    from statistics import median  # for fitting alone: an estimate needs none of it
+
     ratios = {}
     for p in points:
         own, rest = sum(t.count * likely(t, fitted) for t in p.terms), besides(p.terms, fitted)
         if p.kind not in (*SUMS, *OWN, *PLAIN, *WAITING) and own > 0 and p.measured > rest:
             ratios.setdefault(p.kind, []).append(math.log((p.measured - rest) / own))
-    return {kind: math.exp(statistics.median(r)) for kind, r in ratios.items() if len(r) >= ROWS_MIN}
+    return {kind: math.exp(median(r)) for kind, r in ratios.items() if len(r) >= ROWS_MIN}
 
 
 def fitted(points):
     """Factors of what holds nothing of the host's, then with them the parts that leave the least errors (their sum, so that
     one row that is off for a reason of its own does not draw the others)."""
+    from statistics import median
+
     known = {"factors": {}, "host": {}, "waiting": {}}
     plain = [p for p in points if p.kind not in SUMS]
     alone = [p for p in plain if not any(t.host for t in p.terms)]
@@ -58,7 +61,7 @@ def fitted(points):
     for name in HOST:
         own = [p for p in plain if any(t.host == name for t in p.terms)]
         if len(own) >= ROWS_MIN:
-            most = statistics.median(p.measured for p in own)
+            most = median(p.measured for p in own)
             known["host"] = best([known["host"] | {name: most * step / 200} for step in range(100)], "host", known, own)
     return known
 

@@ -3,11 +3,10 @@
 import contextlib
 import contextvars
 import functools
-import json
 import os
-from pathlib import Path
 
 from trine import _core
+from trine.chosen import chosen_instance
 from trine.nki.errors import NkiError
 
 DEFAULT_INSTANCE = "trn1.2xlarge"
@@ -35,17 +34,6 @@ def instance(name: str) -> dict:
 @functools.lru_cache(maxsize=1)
 def rows() -> dict:
     return {row["name"]: row for row in _core.rows()}
-
-
-def chosen_instance() -> str | None:
-    """TRINE_INSTANCE, else what `trine use` saved, else None."""
-    if name := os.environ.get("TRINE_INSTANCE"):
-        return name
-    base = os.environ.get("XDG_CONFIG_HOME") or os.path.join(os.environ.get("HOME", ""), ".config")
-    try:
-        return json.loads(Path(base, "trine/settings.json").read_text()).get("instance") or None
-    except (OSError, ValueError):
-        return None
 
 
 _asked = contextvars.ContextVar("asked", default=None)
