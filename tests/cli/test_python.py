@@ -31,7 +31,7 @@ def test_an_environment_that_is_not_activated_uses_its_own_python(tmp_path):
 def test_the_advice_for_a_missing_package_is_what_trine_asks_for():
     code = ("import sys; sys.modules['jax'] = None\n"
             "from trine import command; sys.exit(command.main(sys.argv[1]))")  # fmt: skip
-    asked = '{"options": {}, "words": [], "typed": [], "command": "estimate", "module": "trine.models.model", "trine": ""}'
+    asked = '{"options": {}, "words": [], "typed": [], "command": "estimate", "module": "trine.models.layers", "trine": ""}'
     done = subprocess.run([sys.executable, "-c", code, asked], capture_output=True, text=True)
     wanted = next(line.split('"')[1] for line in (ROOT / "pyproject.toml").read_text().splitlines() if line.startswith("jax = "))
     assert done.returncode == 5 and done.stderr == f"trine estimate: {sys.executable} has no jax; try  {sys.executable} -m pip install '{wanted}'\n"

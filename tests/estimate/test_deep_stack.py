@@ -7,7 +7,7 @@ jax = pytest.importorskip("jax")
 
 def test_all_frames_of_an_op_are_read():
     from trine import _core, models
-    from trine.estimate.program import stablehlo
+    from trine.estimate.lowering import stablehlo
 
     model = models.build("bert-base")
     shapes = jax.eval_shape(model.init, jax.random.key(0)), {"tokens": jax.ShapeDtypeStruct((1, 8), jax.numpy.int32)}

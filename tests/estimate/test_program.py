@@ -24,7 +24,7 @@ def test_a_short_program_is_compiled_whole_after_one_look(monkeypatch):
 
 def test_what_is_imported_is_not_searched_and_starts_no_threads():
     code = (
-        "from trine.estimate import command; command.prepare(); import gc, os; "
+        "from trine.estimate import cached, command; command.prepare(); cached.import_jax(); import gc, os; "
         "print(gc.isenabled(), gc.get_freeze_count() > 50_000, len(os.listdir('/proc/self/task')))"
     )
     clean = {k: v for k, v in os.environ.items() if k != "OPENBLAS_NUM_THREADS"}

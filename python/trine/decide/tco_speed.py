@@ -64,15 +64,16 @@ def load_workload(asked):
 
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
     from trine import models
+    from trine.estimate import cached
 
     try:
         config = models.load_config(asked.config)
-        model = models.build(config, "bfloat16")
+        writes = cached.writes(cached.build(config, "bfloat16"))
     except (models.ConfigError, ValueError) as e:
         raise Stop(UNSUPPORTED, str(e)) from None
     name = str(asked.config).rsplit("/", 1)[-1].removesuffix(".json")
     config.setdefault("_name_or_path", name)
-    return Workload(config, name, asked.batch, asked.prompt, asked.output, asked.seq or 128, bool(model.writes))
+    return Workload(config, name, asked.batch, asked.prompt, asked.output, asked.seq or 128, writes)
 
 
 def modelled(work, machine, tp=None):

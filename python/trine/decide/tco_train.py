@@ -175,10 +175,10 @@ def published(work, machine):
 
 def roofline(work, machine):
     """FLOPs of a token, three times those of reading it, over the maker's peak, of which training reaches a share."""
-    from trine import models
+    from trine.estimate import cached
 
-    model = models.build(work.config, "bfloat16")
-    s, count = model.settings, model.parameters_count()
+    model = cached.build(work.config, "bfloat16")
+    s, count = model.settings, cached.parameters_count(model)
     if getattr(s, "experts", 0):
         return None  # of whose parameters a token meets a few
     flops = 6 * count + 6 * s.layers * s.width * work.seq  # multiplies of weights; of attention, half of whose scores are masked
@@ -188,9 +188,9 @@ def roofline(work, machine):
 
 def least_nodes(work, machine):
     """Machines whose memory holds parameters, gradients and the optimiser's state, with a fifth left for the rest."""
-    from trine import models
+    from trine.estimate import cached
 
-    count = models.build(work.config, "bfloat16").parameters_count()
+    count = cached.parameters_count(cached.build(work.config, "bfloat16"))
     return 2 ** max(0, math.ceil(math.log2(STATE_BYTES * count / (0.8 * machine["chips"] * machine["hbm_gb"] * 1e9))))
 
 

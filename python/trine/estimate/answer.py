@@ -4,7 +4,7 @@ import dataclasses
 import functools
 
 from trine import _core
-from trine.estimate import calibration, cores, experts, fit, memory, neuron, where
+from trine.estimate import cached, calibration, cores, experts, fit, memory, neuron, where
 from trine.estimate.program import Run, timed
 
 DTYPES = {"float32": "float32", "bfloat16": "bfloat16", "float16": "float16"}
@@ -345,9 +345,7 @@ def usual_seq(model, settings, seq, image):
     if kind in PICTURES:
         return image or getattr(model.settings, "image", None) or settings.get("image_size") or 224
     if kind == "seeing" and not seq:
-        from trine.models.seeing import image_tokens
-
-        return 128 + image_tokens(model.settings)
+        return 128 + cached.image_tokens(model)
     return seq or {"unet": 77, "clip": 77, "sd3": 333, "flux": 512, "speech": 160_000}.get(kind, 128)
 
 
@@ -398,17 +396,17 @@ class Asked:
 
 def ask(config, *, phase="forward", batch=1, seq=None, instance="trn1.2xlarge", tp=1, lnc=None, auto_cast="none",
         auto_cast_type="bf16", dtype=None, new_tokens=0, image=None, tokens=None, sdk=None, model=None, **training):  # fmt: skip
-    """What estimate() is asked for, checked; its arguments are estimate()'s. model: what models.build made of it, where many are asked."""
+    """What estimate() is asked for, checked; its arguments are estimate()'s. model: what cached.build made of it, where many are asked."""
     from trine import models
 
     settings = models.load_config(config) if not isinstance(config, dict) else config
     dtype = dtype or usual_dtype(settings)
     if auto_cast == "all" and dtype == "float32" and auto_cast_type in NARROW:
         dtype, auto_cast = NARROW[auto_cast_type], "none"
-    model = model or models.build(settings, dtype)
-    if phase == "prefill" and not model.writes:
+    model = model or cached.build(settings, dtype)
+    if phase == "prefill" and not cached.writes(model):
         phase = "forward"  # all that reading its input is
-    if new_tokens and not model.writes:
+    if new_tokens and not cached.writes(model):
         raise models.ConfigError(f"{model.family.name} writes no text: there are no new tokens; forward and train are there")
     seq = usual_seq(model, settings, seq, image)
     check_length(model, seq + new_tokens)

@@ -16,10 +16,10 @@ DTYPES = {"bf16": "bfloat16", "f16": "float16", "f32": "float32"}
 def names_of(a):
     """The instances asked for, in that order; "all" is every one there is."""
     from trine import _core
-    from trine.nki import machine
+    from trine.chosen import chosen_instance
 
     if not a.compare:
-        return [a.instance or machine.chosen_instance() or "trn1.2xlarge"]
+        return [a.instance or chosen_instance() or "trn1.2xlarge"]
     return [i["name"] for i in _core.instances()] if a.compare == "all" else a.compare.split(",")
 
 
@@ -28,24 +28,23 @@ def chunks_of(a, config):
     each = a.num_layers_per_virtual_pipeline_stage
     if each is None:
         return
-    from trine import models
+    from trine.estimate import cached
 
-    layers, pp = getattr(models.build(config, "bfloat16").settings, "layers", 1), a.pp or 1
+    layers, pp = getattr(cached.build(config, "bfloat16").settings, "layers", 1), a.pp or 1
     if layers % (pp * each):
         raise Stop(USAGE, f"--num-layers-per-virtual-pipeline-stage {each} with {layers} layers in {pp} stages; a divisor of {layers // pp} is expected")
     a.options["chunks"] = layers // (pp * each)
 
 
 def prepare():
-    """Imports JAX for tracing alone: nothing runs on it, so NumPy's library needs no threads. Nothing of it is garbage, so Python looks for
-    none, now or later."""
+    """JAX, where it is imported, is for tracing alone: nothing runs on it, so NumPy's library needs no threads. Nothing of it is
+    garbage, so Python looks for none later."""
+    from trine.estimate import cached
+
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    gc.disable()
-    import trine.models.model
-
-    gc.freeze()
-    gc.enable()
+    if gc.freeze not in cached.IMPORTED:
+        cached.IMPORTED.append(gc.freeze)
 
 
 def answers(a):

@@ -51,8 +51,6 @@ def form_of(stack, i):
 
 def with_these(model, keys):
     """The same model with these layers alone."""
-    from trine.models.model import Model
-
     s, kind = model.settings, model.family.kind
     if kind == "sd3":
         made = dataclasses.replace(s, layers=len(keys), dual=tuple(i for i, (_, form) in enumerate(keys) if form == "dual"))
@@ -65,7 +63,7 @@ def with_these(model, keys):
             forms = tuple(form for name, form in keys if name == called)
             stack = dataclasses.replace(stack, layers=len(forms), forms=forms if any(forms) else (), window_from=0)
             made = dataclasses.replace(made, **{field: stack}) if field else stack
-    return Model(model.config, model.dtype, made)
+    return model.with_settings(made)
 
 
 def sample(keys, each):

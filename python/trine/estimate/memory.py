@@ -65,27 +65,24 @@ class TooLarge:
 def resident(model, phase, batch, seq, at, plan=None, narrow=False):
     """Weights, cache and the optimiser's state of one logical core. narrow: weights may be held in two bytes instead of
     four. plan: of training (plan.Plan)."""
-    import jax
-
-    from trine.estimate.lowering import bytes_of
+    from trine.estimate import cached
     from trine.estimate.plan import OPTIMISERS
-    from trine.models.training import adamw_init
 
     out = {"weights": 0, "cache": 0, "optimiser": 0, "activations": 0, "scratch": 0}
     if plan:
         from trine.estimate.training import part_of
 
         model = part_of(model, plan)
-    weights, count = model.parameters_size(at.shards)
+    weights, count = cached.parameters_size(model, at.shards)
     out["weights"] = at.parts * weights // (2 if narrow else 1)
     if phase in ("prefill", "decode"):
-        out["cache"] = at.parts * bytes_of(model.cache_shapes(batch, seq, at.shards))
+        out["cache"] = at.parts * cached.cache_bytes(model, batch, seq, at.shards)
     if plan and (plan.zero or model.family.kind == "decoder"):  # the gradients' sum, and a share of the optimiser's state
         shares = plan.replicas if plan.zero else 1
         out["optimiser"] = at.parts * (weights // (shares if plan.zero >= 2 else 1) + sum(OPTIMISERS[plan.optimiser]) * count // shares)
         if plan.zero == 3:
             out["weights"] = out["weights"] // shares + 2 * out["weights"] // model.settings.layers
     elif plan:
-        out["optimiser"] = at.parts * bytes_of(jax.eval_shape(adamw_init, model.parameters_shapes(at.shards)))
+        out["optimiser"] = at.parts * cached.optimiser_bytes(model, at.shards)
     out["used"] = sum(out.values())
     return out

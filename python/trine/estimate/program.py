@@ -8,8 +8,8 @@ import json
 import time
 
 from trine import _core
-from trine.estimate import kinds, memory, neuron, parts, where
-from trine.estimate.lowering import bytes_of, leaf_range, stablehlo
+from trine.estimate import cached, kinds, memory, neuron, parts, where
+from trine.estimate.lowering import bytes_of, traced
 from trine.progress import stage
 
 ARGUMENTS = {  # of a phase, after the parameters: what each is kept as
@@ -230,51 +230,53 @@ def once(key, at, make):
 
 def timed_whole(model, phase, batch, seq, at, tokens=None, **how):
     """The program as it is."""
-    key = json.dumps([model.config, repr(model.settings), str(model.dtype), phase, batch, seq, tokens, how], sort_keys=True, default=str)
+    key = json.dumps([model.config, repr(model.settings), model.dtype_name, phase, batch, seq, tokens, how], sort_keys=True, default=str)
     return once(key, at, lambda: timed_anew(model, phase, batch, seq, at, tokens, **how))
 
 
 def timed_anew(model, phase, batch, seq, at, tokens, **how):
+    what, begin = f"{model.family.name}, {phase}", time.perf_counter()
+    asked = [phase, batch, seq, at.tp, at.parts, tokens]
+    with stage(f"tracing {what}"):
+        program = cached.program(model, what, asked, lambda: traced_phase(model, *asked))
+    trace_s = time.perf_counter() - begin
+    return dataclasses.replace(timed_program(program, at, what, **how), trace_s=trace_s)
+
+
+def traced_phase(model, phase, batch, seq, tp, parts, tokens):
     from trine import models
 
-    what, begin = f"{model.family.name}, {phase}", time.perf_counter()
-    with stage(f"tracing {what}"):
-        traced_phase = models.phase(model, phase, batch, seq, at.tp, at.parts, tokens)
-        artifact = stablehlo(traced_phase.function, *traced_phase.shapes, donated=traced_phase.donated, lines=True)
-    traced = time.perf_counter() - begin
+    made = models.phase(model, phase, batch, seq, tp, parts, tokens)
     resident = {"weights": 0} | {resident: i for i, resident in ARGUMENTS[phase].items()}
-    run = timed_program(artifact, at, what, traced_phase.shapes, resident, traced_phase.donated, **how)
-    return dataclasses.replace(run, trace_s=traced, host_bytes=run.host_bytes + host_bytes(traced_phase, phase, model.writes))
+    return traced(made.function, made.shapes, resident, made.donated, host_bytes(made, phase, model.writes))
 
 
-def timed_program(artifact, at, what, shapes, resident, donated=(), cast="none", cast_type="bf16"):
-    """A program of arguments `shapes`. kept: name -> which argument is weights, cache or the optimiser's. donated: which
-    arguments' memory the results may take."""
+def timed_program(program, at, what, cast="none", cast_type="bf16"):
+    """program: lowering.Traced."""
     name, chip, begin = at.instance["name"], _core.chip(at.instance["chip"]), time.perf_counter()
-    ranges = {name: leaf_range(shapes, i) for name, i in resident.items()}
     with stage(f"compiling {what}, {name}"):
-        compiled = _core.compile_device(artifact, at.instance["chip"], cast, cast_type, ranges.get("weights", []))
+        compiled = _core.compile_device(program.artifact, at.instance["chip"], cast, cast_type, list(program.ranges.get("weights", ())))
     built = time.perf_counter()
     sharing = chip["cores"] // chip["hbm.stacks"] if at.copies * at.cores >= at.instance["cores"] else at.lnc
     programs = parts.programs_of(compiled)
     with stage(f"timing {what}, {name}"):
-        found = [_core.time(program, name, cores_on_stack=max(1, sharing), lines=True) for program in programs]
+        found = [_core.time(each, name, cores_on_stack=max(1, sharing), lines=True) for each in programs]
     end = time.perf_counter()
     counted = _core.add_reports([f.counted for f in found])
     for hear in HEARD:
         hear(what, name, programs, max(1, sharing), compiled, counted.numbers()["time_ns"])
     envelope = (chip["kernel.preamble_ns"] + chip["kernel.teardown_ns"]) / 1e6 * len(found)
     room = chip["hbm.bytes"] // chip["cores"] * at.lnc
-    given = [leaf for i in donated for leaf in leaf_range(shapes, i)]
+    given = [leaf for at in program.given for leaf in at]
     return Run(
         device_ms=counted.numbers()["time_ns"] / 1e6 - envelope,
         envelope_ms=envelope,
         counted=counted,
         sharing=sharing,
         uses=compiled.collectives,
-        memory=memory.per_core(programs, max(f.scratch_peak_bytes for f in found), ranges, given, at.parts, room),
+        memory=memory.per_core(programs, max(f.scratch_peak_bytes for f in found), program.ranges, given, at.parts, room),
         layers=where.by_layer(parts.lines_of(found)),
-        host_bytes=parts.moved_bytes(compiled),
+        host_bytes=parts.moved_bytes(compiled) + program.host_bytes,
         on_host=[h["op"] for h in compiled.host_placed],
         trace_s=0.0,
         compile_s=built - begin,

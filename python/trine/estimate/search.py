@@ -9,7 +9,7 @@ import dataclasses
 import itertools
 
 from trine import _core
-from trine.estimate import program, room
+from trine.estimate import cached, program, room
 from trine.estimate.answer import ask, estimate_asked
 from trine.models.families import ConfigError
 
@@ -39,10 +39,8 @@ class Layout:
 
 def candidates(config, how):
     """Layouts over all cores of the instances: powers of two, and what was asked for stays as it is."""
-    from trine import models
-
     fixed = {k: v for k, v in how.items() if v is not None}
-    s = models.build(config, "bfloat16").settings
+    s = cached.build(config, "bfloat16").settings
     tensor = [fixed["tp"]] if fixed.get("tp", 1) > 1 else [t for t in TENSOR if s.heads % t == 0]
     stages = [fixed["pp"]] if "pp" in fixed else [p for p in STAGES if p <= s.layers and s.layers % p == 0]
     chunks = [fixed["chunks"]] if "chunks" in fixed else [1, 2]
@@ -75,18 +73,18 @@ def rough(asked):
     s, p, at = asked.model.settings, asked.plan, asked.at
     chip = _core.chip(at.instance["chip"])
     tokens = asked.each * asked.seq // p.cp
-    share = asked.model.parameters_count() / p.pp / at.tp
+    share = cached.parameters_count(asked.model) / p.pp / at.tp
     peak = 2 * chip["tensor.rows"] * chip["tensor.columns"] * chip["tensor.clock_ghz"] * at.lnc
     passes = 4 if p.recompute == "full" else 3
     work = passes * (2 * share * tokens + 4 * tokens * asked.seq * s.width * s.layers / p.pp / at.tp / 2) / peak * 3
     sums = 0.0
     if at.tp > 1:
-        size = tokens * s.width * asked.model.dtype.itemsize
+        size = tokens * s.width * asked.model.itemsize
         sums = passes / 3 * 4 * 2 * s.layers / p.pp * stages.asked(at.instance["name"], "all_gather", size, at.tp, 1, at.lnc, 1, False)["ns"]
     batches = p.accumulate + (p.pp - 1) / p.chunks
     over = 0.0
     if p.replicas > 1:
-        g = stages.between(at.instance, "reduce_scatter", share * asked.model.dtype.itemsize, p.replicas, stride=at.tp, lnc=at.lnc, all_groups=at.tp > 1)
+        g = stages.between(at.instance, "reduce_scatter", share * asked.model.itemsize, p.replicas, stride=at.tp, lnc=at.lnc, all_groups=at.tp > 1)
         over = 2 * g["ns"] if p.zero < 3 else max(0.0, 3 * g["ns"] * p.accumulate - (work + sums) * p.accumulate)
     return batches * (work + sums) + over
 
@@ -163,7 +161,7 @@ def multiplies(asked):
     """Instructions of the tensor engine in the program of one layer and what is around it, both ways; nothing is compiled."""
     chip = _core.chip(asked.at.instance["chip"])
     each = chip["tensor.rows"] * chip["tensor.columns"] * 512  # of rows that move at once
-    return 3 * asked.each * asked.seq // asked.plan.cp * asked.model.with_layers(1).parameters_count() / asked.at.shards / each
+    return 3 * asked.each * asked.seq // asked.plan.cp * cached.parameters_count(asked.model.with_layers(1)) / asked.at.shards / each
 
 
 def made_of(layout):

@@ -14,8 +14,7 @@ import math
 import re
 
 from trine import _core
-from trine.estimate import calibration, cores, fit, neuron
-from trine.estimate.lowering import bytes_of
+from trine.estimate import cached, calibration, cores, fit, neuron
 
 MANY = 64  # instances, from which on a collective's time is taken from those of half and of a quarter as many
 LAUNCH = "launch"
@@ -145,7 +144,7 @@ class Spread:
         """Activations to the next stage and their gradients back, a gather of two as Neuron sends them: each core what it has
         of the tokens. Stages lie as far apart as all copies of one take, so between instances where there are several."""
         at, tokens = self.at, self.batch * self.seq // self.plan.cp
-        size, have = tokens * self.model.settings.width * self.model.dtype.itemsize // at.tp, at.instance["cores"] // at.lnc
+        size, have = tokens * self.model.settings.width * self.model.itemsize // at.tp, at.instance["cores"] // at.lnc
         far = self.plan.nodes > 1
         found = asked(at.instance["name"], "all_gather", 2 * size, 2, 2 if far else 1, at.lnc, have if far else at.tp * self.plan.replicas, have > 1)
         return {"kind": "all_gather", "bytes": 2 * size, "ranks": 2, "ns": found["ns"], "of": "stages", "shares": shares(found)}
@@ -155,14 +154,14 @@ class Spread:
         """Keys and values of a part of the sequence, to the next core of those that share it."""
         s = self.model.settings
         heads = getattr(s, "kv_heads", None) or s.heads
-        size = 2 * self.batch * self.seq // self.plan.cp * heads * s.head_dim * self.model.dtype.itemsize / self.at.tp
+        size = 2 * self.batch * self.seq // self.plan.cp * heads * s.head_dim * self.model.itemsize / self.at.tp
         return self.over("permute", max(1, size), self.plan.cp, self.at.tp, "keys and values")
 
     @functools.cached_property
     def routed(self):
         """Tokens to the copies that have their experts, and back."""
         s, tokens = self.model.settings, self.batch * self.seq // self.plan.cp
-        size = tokens * min(self.chosen, self.plan.ep) * s.width * self.model.dtype.itemsize / self.at.tp
+        size = tokens * min(self.chosen, self.plan.ep) * s.width * self.model.itemsize / self.at.tp
         return self.over("all_to_all", max(1, size), self.plan.ep, self.at.tp * self.plan.cp, "experts")
 
     @property
@@ -188,11 +187,11 @@ class Spread:
 
     def replicated(self):
         """[(bytes, cores that have the same, how far apart)]: experts are on fewer copies than the rest."""
-        p, size = self.plan, bytes_of(self.model.parameters_shapes(self.at.tp))
+        p, size = self.plan, cached.parameters_size(self.model, self.at.tp)[0]
         if p.ep == 1:
             return [(size, p.replicas, self.at.tp)]
         more = self.model.with_experts(2 * self.model.settings.experts)
-        experts = bytes_of(more.parameters_shapes(self.at.tp)) - size
+        experts = cached.parameters_size(more, self.at.tp)[0] - size
         return [(size - experts, p.replicas, self.at.tp), (experts, p.replicas // p.ep, self.at.tp * p.ep)]
 
     def of(self, what):
@@ -250,7 +249,7 @@ class Spread:
             return 0.0  # the program computes them again anyway
         s = self.model.settings
         scores = 4 * self.seq * s.heads * s.head_dim
-        return scores / (scores + 2 * self.model.parameters_count() / self.programs.layers)
+        return scores / (scores + 2 * cached.parameters_count(self.model) / self.programs.layers)
 
     # ---- pieces
 

@@ -8,8 +8,8 @@ import dataclasses
 import functools
 import math
 
-from trine.estimate import cores, stages
-from trine.estimate.lowering import bytes_of, stablehlo
+from trine.estimate import cached, cores, stages
+from trine.estimate.lowering import traced
 from trine.estimate.plan import OPTIMISERS
 from trine.estimate.program import extended, once, timed_program
 from trine.estimate.where import line
@@ -104,7 +104,7 @@ def in_flight_bytes(model, at, plan, own, layers, batch, seq, scores=0):
     if plan.recompute != "full":
         return in_flight * (own - scores)
     tokens = at.parts * batch * seq // at.shards
-    return own // layers + in_flight * layers * tokens * model.settings.width * model.dtype.itemsize
+    return own // layers + in_flight * layers * tokens * model.settings.width * model.itemsize
 
 
 def score_bytes(model, at, found, batch, seq):
@@ -119,38 +119,42 @@ def score_bytes(model, at, found, batch, seq):
 def stepped(model, at, shares, optimiser, how):
     """AdamW on a share of a core's parameters: moments in f32 or bf16, and a copy of the parameters in f32, or none where
     what is written back is rounded stochastically."""
-    import jax
-    import jax.numpy as jnp
-
-    from trine.models.training import adamw, adamw_init
-
-    count = sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(model.parameters_shapes(at.shards)))
-    count = -(-count // shares)
-    moments, copied = OPTIMISERS[optimiser]
-    kept = jnp.float32 if moments == 8 else jnp.bfloat16
+    count = -(-cached.parameters_size(model, at.shards)[1] // shares)
+    dtype, casts = model.dtype_name, (how["cast"], how["cast_type"])
 
     def timed(size):
-        shape = (-(-size // WIDE), WIDE)
-        wide, grads = ({"share": jax.ShapeDtypeStruct(shape, dtype)} for dtype in (jnp.float32 if copied else model.dtype, model.dtype))
-        state = jax.eval_shape(lambda params: {k: jax.tree.map(lambda x: x.astype(kept) if x.ndim else x, v) for k, v in adamw_init(params).items()}, wide)
-
-        def step(state, params, grads):
-            new, after = adamw(grads, state, params, 1e-4)
-            after = jax.tree.map(lambda x, like: x.astype(like.dtype), after, state)
-            return ({"state": after, "params": new} if copied else {"state": after}), jax.tree.map(lambda x: x.astype(model.dtype), new)
-
-        if copied:
-            shapes = ({"state": state, "params": wide}, grads)
-            artifact = stablehlo(lambda kept, grads: step(kept["state"], kept["params"], grads), *shapes, donated=(0,), lines=True)
-        else:
-            shapes = ({"state": state}, grads, wide)
-            artifact = stablehlo(lambda kept, grads, params: step(kept["state"], params, grads), *shapes, donated=(0, 2), lines=True)
-        return timed_program(artifact, at, "the optimiser", shapes, {"optimiser": 0}, (0,), how["cast"], how["cast_type"])
+        asked = [optimiser, dtype, size]
+        return timed_program(cached.program(None, "the optimiser", asked, lambda: optimiser_step(*asked)), at, "the optimiser", *casts)
 
     def of(size):
-        return once(f"optimiser {optimiser}, {model.dtype}, {size}, {how['cast']} {how['cast_type']}", at, lambda: timed(size))
+        return once(f"optimiser {optimiser}, {dtype}, {size}, {' '.join(casts)}", at, lambda: timed(size))
 
     if count <= 2 * MOST:
         return of(count)
     one, two = of(MOST), of(2 * MOST)
     return extended(one, two, count / MOST - 1, [], line(one.layers, two.layers, count / MOST - 1))
+
+
+def optimiser_step(optimiser, dtype, size):
+    """Traced, of so many parameters."""
+    import jax
+    import jax.numpy as jnp
+
+    from trine.models.training import adamw, adamw_init
+
+    moments, copied = OPTIMISERS[optimiser]
+    kind, state_kind = jnp.dtype(dtype), jnp.float32 if moments == 8 else jnp.bfloat16
+    shape = (-(-size // WIDE), WIDE)
+    wide, grads = ({"share": jax.ShapeDtypeStruct(shape, one)} for one in (jnp.float32 if copied else kind, kind))
+    state = jax.eval_shape(lambda params: {k: jax.tree.map(lambda x: x.astype(state_kind) if x.ndim else x, v) for k, v in adamw_init(params).items()}, wide)
+
+    def step(state, params, grads):
+        new, after = adamw(grads, state, params, 1e-4)
+        after = jax.tree.map(lambda x, like: x.astype(like.dtype), after, state)
+        return ({"state": after, "params": new} if copied else {"state": after}), jax.tree.map(lambda x: x.astype(kind), new)
+
+    if copied:
+        shapes = ({"state": state, "params": wide}, grads)
+        return traced(lambda kept, grads: step(kept["state"], kept["params"], grads), shapes, {"optimiser": 0}, (0,))
+    shapes = ({"state": state}, grads, wide)
+    return traced(lambda kept, grads, params: step(kept["state"], params, grads), shapes, {"optimiser": 0}, (0, 2))

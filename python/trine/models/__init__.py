@@ -10,7 +10,6 @@ from pathlib import Path
 
 from trine.models.families import FAMILIES, ConfigError
 from trine.models.files import is_gguf
-from trine.models.gguf import Gguf
 
 __all__ = ["FAMILIES", "ConfigError", "build", "configurations", "load_config", "phase"]
 
@@ -35,6 +34,8 @@ def load_config(path):
         known = f"nearest: {', '.join(near)}; docs/models.md has all" if near else f"these are {', '.join(configurations())}"
         raise ConfigError(f"{path}: no such file, and no configuration that comes with Trine; {known}")
     if is_gguf(path):
+        from trine.models.gguf import Gguf
+
         return Gguf(path).config()
     if not path.is_file() or path.stat().st_size > LARGEST:
         raise ConfigError(f"{path}: no file of at most {LARGEST:,} bytes; expected a config.json")

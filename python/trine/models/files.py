@@ -2,10 +2,6 @@
 
 from pathlib import Path
 
-from trine.models import weights
-from trine.models.gguf import Gguf
-from trine.models.safetensors import SafeTensors
-
 
 def is_gguf(path):
     if not Path(path).is_file():
@@ -15,6 +11,10 @@ def is_gguf(path):
 
 
 def load(model, path):
+    from trine.models import weights
+    from trine.models.gguf import Gguf
+    from trine.models.safetensors import SafeTensors
+
     if is_gguf(path):
         source = Gguf(path)
         return weights.load(model, source, source.names(), fixed=source.fixed)

@@ -3,7 +3,7 @@
 A family that differs has a row in OTHER_KEYS, OTHER_NAMES, or a function in MADE. Needs no JAX.
 """
 
-from trine.models.safetensors import FileError
+from trine.models.reading import FileError
 
 # Their architecture: our family.
 FAMILIES = {"llama": "llama", "qwen2": "qwen2", "qwen3": "qwen3", "gemma": "gemma", "phi3": "phi3", "phi2": "phi",

@@ -1,85 +1,126 @@
 """A model of one configuration: its parameters and its pure functions of (parameters, inputs).
 
-Inputs are dictionaries of arrays. Nothing here holds weights: they are what the functions are given.
+Inputs are dictionaries of arrays. Nothing here holds weights: they are what the functions are given. JAX is imported by
+what needs it: an estimate whose programs were kept asks for settings alone.
 """
 
 import functools
 import importlib
+import math
 from dataclasses import replace
 
-import jax
-import jax.numpy as jnp
-import numpy as np
-
 from trine.models import parameters as p
-from trine.models import stored, training
 from trine.models.families import ConfigError, family_of
 from trine.models.quantisation import keeps, storage_of
 from trine.models.rows import MISFITS
-from trine.models.weights import names_of
 
 STORED = ("decoder", "seeing")  # kinds whose dense weights may be kept in few bits
 MODULES = {"vit": "vision"}  # of a kind, where the module is called otherwise
+BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}  # of the usual types, which are known without NumPy
 
 
 class Model:
-    def __init__(self, config, dtype="float32", settings=None):
+    def __init__(self, config, dtype="float32", settings=None, checked=False):
+        """checked: that the parameters fit together is known, so that neither they nor their type are made before they are
+        asked for."""
         self.config = config
         self.family = family_of(config)
         self.settings = settings or self.family.settings(config)
-        self.dtype = jnp.dtype(dtype)
-        self.functions = importlib.import_module(f"trine.models.{MODULES.get(self.family.kind, self.family.kind)}")
-        try:
-            self.tree = self.functions.parameters(self.settings)
-        except MISFITS as e:
-            raise ConfigError(f"the configuration of {self.family.name} does not fit together: {e}") from e
-        self.storage = storage_of(config)
+        self.type, self.checked = dtype, checked
         self._found = {}  # what follows from all this and was asked for
+        if not checked:
+            self.check()
+        self.storage = storage_of(config)
         if self.storage and self.family.kind not in STORED:
             raise ConfigError(f"weights of {self.family.name} are kept whole in the zoo; its quantization_config is not read")
+
+    def check(self):
+        """An error where the type is none or the configuration does not fit together."""
+        return self.dtype, self.tree
+
+    @property
+    def dtype(self):
+        """NumPy's, which JAX knows some more of."""
+        import jax.numpy as jnp
+
+        return self.once("dtype", lambda: jnp.dtype(self.type))
+
+    @property
+    def dtype_name(self):
+        return self.type if self.type in BYTES else str(self.dtype)
+
+    @property
+    def itemsize(self):
+        """Bytes of a number of its type."""
+        return BYTES.get(self.dtype_name) or self.dtype.itemsize
+
+    @property
+    def functions(self):
+        """The module of its kind."""
+        name = MODULES.get(self.family.kind, self.family.kind)
+        return self.once("functions", lambda: importlib.import_module(f"trine.models.{name}"))
+
+    @property
+    def tree(self):
+        """Its parameters, each as parameters.Parameter."""
+        return self.once("tree", self._parameters)
+
+    def _parameters(self):
+        try:
+            return self.functions.parameters(self.settings)
+        except MISFITS as e:
+            raise ConfigError(f"the configuration of {self.family.name} does not fit together: {e}") from e
 
     def __repr__(self):
         return f"<{self.family.name}, {self.parameters_count():,} parameters>"
 
-    def _once(self, name, make):
+    def once(self, name, make):
+        """make(), or what it gave for the same name."""
         if name not in self._found:
             self._found[name] = make()
         return self._found[name]
 
     def parameters_count(self):
         """As makers count them: running statistics and the like are not among them."""
-        return self._once("count", lambda: sum(int(np.prod(leaf.shape, dtype=np.int64)) for _, leaf in p.leaves(self.tree) if leaf.counted))
+        return self.once("count", lambda: sum(int(math.prod(leaf.shape)) for _, leaf in p.leaves(self.tree) if leaf.counted))
 
     def parameters_size(self, tp=1):
         """(bytes, numbers) of one core of `tp`."""
+        import jax
+
         def sizes():
             found = jax.tree.leaves(self.parameters_shapes(tp))
-            counts = [int(np.prod(leaf.shape, dtype=np.int64)) for leaf in found]
+            counts = [int(math.prod(leaf.shape)) for leaf in found]
             return sum(n * leaf.dtype.itemsize for n, leaf in zip(counts, found, strict=True)), sum(counts)
 
-        return self._once(("size", tp), sizes)
+        return self.once(("size", tp), sizes)
+
+    def with_settings(self, settings):
+        """The same with other settings."""
+        return Model(self.config, self.type, settings, self.checked)
 
     def with_head(self, head):
         """The same with another head: of an encoder "masked" or "classes", of a decoder "lm", "" for none."""
-        return Model(self.config, self.dtype, replace(self.settings, head=head))
+        return self.with_settings(replace(self.settings, head=head))
 
     def unstored(self):
         """The same with its weights kept whole."""
-        return Model({name: value for name, value in self.config.items() if name != "quantization_config"}, self.dtype, self.settings)
+        config = {name: value for name, value in self.config.items() if name != "quantization_config"}
+        return Model(config, self.type, self.settings, self.checked)
 
     def with_layers(self, count):
         """The same with another number of layers; for times, as all of them take the same."""
-        return self._once(("layers", count), lambda: Model(self.config, self.dtype, replace(self.settings, layers=count)))
+        return self.once(("layers", count), lambda: self.with_settings(replace(self.settings, layers=count)))
 
     def with_experts(self, count):
         """The same as a core has it whose experts are so many of all: tokens choose among these, in no groups."""
         s = self.settings
         router = replace(s.router, groups=0, best=0) if s.router.groups else s.router
-        return Model(self.config, self.dtype, replace(s, experts=count, chosen=min(s.chosen, count), router=router))
+        return self.with_settings(replace(s, experts=count, chosen=min(s.chosen, count), router=router))
 
     def with_share(self, share):
         """The same as one core of a pair has it, for times; see Transformer.share."""
-        return Model(self.config, self.dtype, replace(self.settings, share=share)) if share else self
+        return self.with_settings(replace(self.settings, share=share)) if share else self
 
     # ---- parameters
 
@@ -90,6 +131,10 @@ class Model:
         return p.mapped(self.tree, lambda path, leaf: self._shape(path, leaf, leaf.on_core(tp) if per_core else leaf.over(tp)))
 
     def _shape(self, path, leaf, shape):
+        import jax
+
+        from trine.models import stored
+
         if not self.is_stored(path, leaf):
             return jax.ShapeDtypeStruct(shape, self.dtype)
         found = stored.shapes_of(self.storage, shape, self.dtype)
@@ -99,11 +144,15 @@ class Model:
         """Whether a weight is kept in few bits: dense layers of the blocks are, but for those the configuration names."""
         if not self.storage or path[-1] != "w" or "layers" not in path or "router" in path or len(leaf.shape) < 2:
             return False
+        from trine.models.weights import names_of
+
         names = names_of(self.family.names, self.family.prefix, path)
         return not any(keeps(self.storage, name) for name, _ in names[:1])
 
     def stored(self, params):
         """Whole parameters as the configuration stores them: the nearest codes."""
+        from trine.models import stored
+
         def as_stored(path, leaf):
             value = functools.reduce(lambda tree, key: tree[key], path, params)
             return stored.store(self.storage, value, self.dtype) if self.is_stored(path, leaf) else value
@@ -128,6 +177,8 @@ class Model:
             return specs
         from jax.sharding import PartitionSpec
 
+        from trine.models import stored
+
         def spec(path, leaf):
             own = functools.reduce(lambda tree, key: tree[key], path, specs)
             if not self.is_stored(path, leaf):
@@ -139,6 +190,8 @@ class Model:
 
     def spread(self, params, tp):
         """The parameters as `shardings` cuts them for `tp` cores: key heads repeated, odd sizes filled up with zeros."""
+        import jax
+
         return jax.tree.map(lambda leaf, value: leaf.spread(value, tp), self.tree, params,
                             is_leaf=lambda x: isinstance(x, p.Parameter))  # fmt: skip
 
@@ -172,6 +225,8 @@ class Model:
 
     def train_step(self, params, state, inputs, rate=1e-4, axis=None):
         """(parameters, optimiser state, loss) after one step of AdamW."""
+        from trine.models import training
+
         self._whole("training")
         (loss, running), grads = self.value_and_grad(params, inputs, axis)
         new, state = training.adamw(grads, state, params, rate)
@@ -179,12 +234,16 @@ class Model:
 
     def gradients(self, params, before, inputs, axis=None):
         """(sum of the gradients before and these, loss)"""
+        import jax
+
         self._whole("training")
         (loss, _), grads = self.value_and_grad(params, inputs, axis)
         return jax.tree.map(lambda sum, g: sum + g.astype(sum.dtype), before, grads), loss
 
     def value_and_grad(self, params, inputs, axis=None):
         """((loss, running statistics or None), gradients)"""
+        import jax
+
         def loss_of(params):
             if hasattr(self.functions, "loss_and_statistics"):
                 return self.functions.loss_and_statistics(params, self.settings, inputs)
@@ -199,6 +258,9 @@ class Model:
     def _shared(self, grads, axis, dealt=False):
         """Key heads that several cores have copies of get the sum of their gradients, and so does, where tokens are
         dealt out, what every core has alike; what is filled up gets none."""
+        import jax
+        import jax.numpy as jnp
+
         cores = jax.lax.axis_size(axis)
 
         @functools.partial(jax.jit, static_argnums=0)
@@ -242,21 +304,32 @@ class Model:
     # ---- shapes
 
     def input_shapes(self, phase, batch, seq):
+        import jax
+        import jax.numpy as jnp
+
         def struct(shape, dtype):
             return jax.ShapeDtypeStruct(shape, self.dtype if dtype == "float" else jnp.dtype(dtype))
 
         return {name: struct(*given) for name, given in self.functions.input_shapes(self.settings, phase, batch, seq).items()}
 
     def cache_shapes(self, batch, length, tp=1):
+        import jax
+
         self._cached("decode")
         shapes = self.functions.cache_shapes(self.settings, batch, length, tp)
         return jax.tree.map(lambda s: jax.ShapeDtypeStruct(s, self.dtype), shapes, is_leaf=lambda s: isinstance(s, tuple))
 
     def empty_cache(self, batch, length):
+        import jax
+        import jax.numpy as jnp
+
         return jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), self.cache_shapes(batch, length))
 
     def generate(self, params, prompt, count):
         """`count` tokens after prompt[batch, seq], the most likely each time: one compiled loop, cache in place."""
+        import jax
+        import jax.numpy as jnp
+
         batch, seq = prompt.shape
         start = 1 if self.family.kind == "seq2seq" else seq
         logits, cache = self.prefill(params, {"tokens": prompt}, self.empty_cache(batch, seq + count))

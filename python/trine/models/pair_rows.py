@@ -2,9 +2,8 @@
 
 from dataclasses import replace
 
-from trine.models.reading import ConfigError
+from trine.models.reading import ConfigError, FileError
 from trine.models.rows import Family, Key, key, transformer_of
-from trine.models.safetensors import FileError
 from trine.models.settings import Speech, TwoStacks
 
 

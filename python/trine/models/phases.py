@@ -6,7 +6,6 @@ With `tp` cores the function is one core's, its collectives over the axis "tp" i
 from dataclasses import dataclass, field
 
 from trine.models.families import ConfigError
-from trine.models.training import adamw_init
 
 PHASES = ("prefill", "decode", "train", "gradients", "forward")
 AXIS = "tp"
@@ -47,6 +46,8 @@ def phase(model, phase, batch, seq, tp=1, parts=1, tokens=None):
     """
     import jax
     from jax.sharding import AbstractMesh, PartitionSpec
+
+    from trine.models.training import adamw_init
 
     if phase not in PHASES:
         raise ConfigError(f'no phase "{phase}"; there are {", ".join(PHASES)}')

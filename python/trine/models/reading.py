@@ -43,6 +43,10 @@ class ConfigError(ValueError):
     """A configuration that names something the zoo does not have, or lacks what a model needs."""
 
 
+class FileError(ValueError):
+    """A weights file that is not what it should be."""
+
+
 class Reading:
     """A configuration, or a part of one, that remembers which of its keys were asked for."""
 

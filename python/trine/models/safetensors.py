@@ -11,6 +11,7 @@ import ml_dtypes
 import numpy as np
 
 from trine import _core
+from trine.models.reading import FileError
 
 DTYPES = {
     r["safetensors"]: np.dtype(getattr(ml_dtypes, r["numpy"], r["numpy"])).type
@@ -18,10 +19,6 @@ DTYPES = {
     if r["safetensors"] and r["bits"] >= 8  # narrower elements are packed there, and NumPy's are not
 }
 HEADER_LIMIT = 100_000_000  # bytes, the format's own
-
-
-class FileError(ValueError):
-    """A weights file that is not what it should be."""
 
 
 def is_entry(entry):

@@ -14,9 +14,15 @@ using namespace trine;
 
 namespace {
 
-Result<compile::Cache> open_cache() {
-  return compile::Cache::open(
-      TRY(compile::cache_options([](const char* name) -> const char* { return std::getenv(name); })));
+Result<compile::CacheOptions> options() {
+  return compile::cache_options([](const char* name) -> const char* { return std::getenv(name); });
+}
+
+Result<compile::Cache> open_cache() { return compile::Cache::open(TRY(options())); }
+
+bool cache_off() {
+  const auto found = options();
+  return found && found->off;
 }
 
 compile::CacheKey key_of(const std::string& graph, const std::string& state, const std::string& about) {
@@ -51,5 +57,6 @@ void bind_cache(nb::module_& m) {
   m.def("cache_get", cache_get, "graph"_a, "state"_a,
         "What was kept for a graph's text and a state of its compiler, or None.");
   m.def("cache_put", cache_put, "graph"_a, "state"_a, "about"_a, "bytes"_a, "Keeps it; False where the cache cannot.");
+  m.def("cache_off", cache_off, "Whether nothing is to be read or kept, as --no_cache in NEURON_CC_FLAGS says.");
   m.def("cache_hash", [](const std::string& graph, const std::string& state) { return key_of(graph, state, "").hash; });
 }
