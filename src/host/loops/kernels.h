@@ -15,13 +15,7 @@
 
 namespace trine::host {
 
-#if defined(__AVX512F__)
-constexpr int kVectorBytes = 64;
-#elif defined(__AVX2__)
-constexpr int kVectorBytes = 32;
-#else
-constexpr int kVectorBytes = 16;  // SSE2, NEON
-#endif
+constexpr int kVectorBytes = 16;  // SSE2, NEON; a target pragma defines no macro that would say more
 
 template <class B>
 struct Loops {

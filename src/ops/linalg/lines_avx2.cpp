@@ -10,17 +10,11 @@
 #endif
 #endif
 
-namespace trine::ops {
-namespace {
-constexpr int kVectorBytes = 32;
-}
-}  // namespace trine::ops
-
 #include "ops/linalg/lines_steps.h"
 
 namespace trine::ops {
 
-const LineKernels& line_kernels_avx2() { return kKernels; }
+const LineKernels& line_kernels_avx2() { return LineSteps<Vector32>::kKernels; }
 
 }  // namespace trine::ops
 

@@ -11,17 +11,11 @@
 #endif
 #endif
 
-namespace trine::ops {
-namespace {
-constexpr int kVectorBytes = 64;
-}
-}  // namespace trine::ops
-
 #include "ops/linalg/lines_steps.h"
 
 namespace trine::ops {
 
-const LineKernels& line_kernels_avx512() { return kKernels; }
+const LineKernels& line_kernels_avx512() { return LineSteps<Vector64>::kKernels; }
 
 }  // namespace trine::ops
 

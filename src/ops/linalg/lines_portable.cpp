@@ -1,17 +1,11 @@
 // Lines for any processor, and the choice.
 #include "base/simd.h"
 
-namespace trine::ops {
-namespace {
-constexpr int kVectorBytes = 32;
-}
-}  // namespace trine::ops
-
 #include "ops/linalg/lines_steps.h"
 
 namespace trine::ops {
 
-const LineKernels& line_kernels_portable() { return kKernels; }
+const LineKernels& line_kernels_portable() { return LineSteps<Vector32>::kKernels; }
 
 const LineKernels& line_kernels() {
 #if defined(__x86_64__)
@@ -20,7 +14,7 @@ const LineKernels& line_kernels() {
                                                                : line_kernels_portable();
   return best;
 #else
-  return kKernels;
+  return LineSteps<Vector32>::kKernels;
 #endif
 }
 
