@@ -10,6 +10,8 @@ import time
 
 import numpy as np
 
+USAGE = {"prompt_tokens": 0, "completion_tokens": 0, "cached_tokens": 0, "drafted_tokens": 0, "accepted_tokens": 0}  # as the engine names them
+
 
 class Double:
     def __init__(self, text, pace=0.0, wild=True):
@@ -91,7 +93,7 @@ class Double:
     def _finish(self, number, at, choice, reason):
         choice["done"] = True
         times = {"host": {"queue": 0.0, "ttft": 0.01, "total": 0.02}, "chip": {"queue": 0.0, "ttft": 0.001, "total": 0.002}}
-        self._say({"kind": "finished", "id": number, "choice": at, "reason": reason, "usage": {}, "times": times, "joules": 0.5, "usd": 1e-6 * len(choice["tokens"])})
+        self._say({"kind": "finished", "id": number, "choice": at, "reason": reason, "usage": USAGE, "times": times, "joules": 0.5, "usd": 1e-6 * len(choice["tokens"])})
 
     def _loop(self):
         while not self.closing:
