@@ -51,7 +51,7 @@ test-build: build
 test: test-build
 	@for list in browser watch; do setup/apt.sh setup/apt-$$list.txt; done
 	@ctest --test-dir build --output-on-failure --no-tests=error -j $(JOBS)
-	@$(PYTHON) tests/again.py $(JOBS)
+	@$(PYTEST) -n $(JOBS)
 
 # Without the cases marked slow: for between two edits.
 test-fast: test-build
